@@ -1,0 +1,1 @@
+"""Blazar: the control plane of a person's own inference machine."""
