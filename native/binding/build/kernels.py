@@ -42,7 +42,7 @@ def main() -> None:
             build_dir=work,
             language_level=3,
             quiet=True,
-            compiler_directives={"boundscheck": False, "wraparound": False, "cdivision": True, "initializedcheck": False},
+            compiler_directives={"boundscheck": False, "wraparound": False, "cdivision": True},
         )
         command = build_ext(Distribution({"name": "blazar-kernels", "ext_modules": modules}))
         command.build_lib, command.build_temp = f"{work}/lib", f"{work}/tmp"

@@ -1,0 +1,1 @@
+"""Who goes next: the asynchronous face of the native queue."""

@@ -1,0 +1,103 @@
+"""The one table of options. File key, environment variable, default, unit and help all come from these structs.
+
+A key ``section.name`` of ``config.toml`` is the variable ``BLAZAR_SECTION_NAME``. Structs are frozen: a config is read
+once and handed round as a value.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Seconds = Annotated[float, Meta(ge=0)]
+Bytes = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the file; an unknown key in it is refused."""
+
+
+class Server(Section, frozen=True):
+    """Where Blazar listens."""
+
+    host: Annotated[str, Meta(description="address to listen on")] = "127.0.0.1"
+    port: Annotated[Port, Meta(description="port to listen on")] = 11435
+    allowed_hosts: Annotated[
+        tuple[str, ...], Meta(description="further names that the Host header may carry on a loopback bind")
+    ] = ()
+    max_body_bytes: Annotated[Bytes, Meta(description="largest request body, in bytes")] = 50 * 1024 * 1024
+    cors_origins: Annotated[tuple[str, ...], Meta(description="origins that web pages may call from; '*' for any")] = ()
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="least serious line that is logged")
+    ] = "info"
+
+
+class Engine(Section, frozen=True):
+    """How models run."""
+
+    llamacpp_channel: Annotated[
+        Literal["auto", "pypi", "local"],
+        Meta(description="which llama.cpp build runs models: a wheel or a local binary"),
+    ] = "auto"
+    llamacpp_path: Annotated[str, Meta(description="path of an official llama-server, for the channel 'local'")] = ""
+    context: Annotated[Count, Meta(description="tokens of context per slot; 0 means the model's own, at most 8192")] = 0
+    slots: Annotated[int, Meta(ge=1, le=256, description="sequences that one model decodes at once")] = 4
+    threads: Annotated[Count, Meta(description="CPU threads per model; 0 means the physical cores")] = 0
+    gpu_layers: Annotated[int, Meta(ge=-1, description="layers on the GPU; -1 means as many as fit")] = -1
+    cache_type: Annotated[
+        Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"],
+        Meta(description="element type of the KV cache"),
+    ] = "f16"
+    prompt_cache_bytes: Annotated[Bytes, Meta(description="RAM that one model may keep old prompts in, in bytes")] = 0
+
+
+class Residency(Section, frozen=True):
+    """Who stays in memory, and for how long."""
+
+    keep_alive_s: Annotated[
+        float, Meta(description="seconds that an idle model stays loaded; negative means forever")
+    ] = 1800
+    load_stall_s: Annotated[Seconds, Meta(description="a load that shows no progress for this long is given up")] = 120
+    stop_grace_s: Annotated[Seconds, Meta(description="seconds between asking an engine to stop and killing it")] = 5
+    memory_bytes: Annotated[
+        Bytes, Meta(description="RAM that models may use together, in bytes; 0 means what is available when one loads")
+    ] = 0
+
+
+class Admission(Section, frozen=True):
+    """Who waits, and how long."""
+
+    queue_per_model: Annotated[Count, Meta(description="requests that may wait for one model")] = 1024
+    wait_s: Annotated[Seconds, Meta(description="longest wait for a slot")] = 120
+
+
+class Relay(Section, frozen=True):
+    """The way to an engine and back."""
+
+    connect_s: Annotated[Seconds, Meta(description="longest wait for an engine to take a connection")] = 5
+    head_s: Annotated[Seconds, Meta(description="longest wait for the first byte of an engine's answer")] = 600
+    idle_s: Annotated[Seconds, Meta(description="longest silence in the middle of an engine's answer")] = 120
+    buffer_bytes: Annotated[
+        int, Meta(ge=4096, description="bytes kept for a slow client before its engine is held back")
+    ] = 256 * 1024
+
+
+class Models(Section, frozen=True):
+    """Where models come from."""
+
+    pip_args: Annotated[tuple[str, ...], Meta(description="further arguments for pip when it fetches a model")] = ()
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole file."""
+
+    server: Server = Server()
+    engine: Engine = Engine()
+    residency: Residency = Residency()
+    admission: Admission = Admission()
+    relay: Relay = Relay()
+    models: Models = Models()

@@ -1,0 +1,1 @@
+"""What can run a model: one file per kind, and the choice between them."""

@@ -1,0 +1,1 @@
+"""How engine builds come here: channels, each verified."""

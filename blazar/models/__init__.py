@@ -1,0 +1,1 @@
+"""Models on disk: names, the catalogue, what headers say, where they come from."""

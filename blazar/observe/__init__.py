@@ -1,0 +1,1 @@
+"""Told things, asks nobody: events, traces, metrics."""

@@ -1,0 +1,1 @@
+"""Other machines that the owner wrote into the config."""

