@@ -11,7 +11,10 @@ fn main() {
     for path in ["build/kernels.py", "build.rs"] {
         println!("cargo::rerun-if-changed={here}/{path}");
     }
-    println!("cargo::rerun-if-changed={}", root.join("blazar/memory").display());
+    println!(
+        "cargo::rerun-if-changed={}",
+        root.join("blazar/memory").display()
+    );
     println!("cargo::rerun-if-env-changed=PYO3_PYTHON");
     let status = Command::new(&python)
         .arg(Path::new(&here).join("build/kernels.py"))
