@@ -121,3 +121,23 @@ class Call:
     def feed(self, data: bytes, now_ns: int) -> bytes: ...
     def eof(self, now_ns: int) -> bytes: ...
     def fail(self, kind: str, code: str, message: str, now_ns: int) -> bytes: ...
+
+@final
+class Queue:
+    """The waiting list of one instance: class, then earliest deadline, then arrival. Times are monotonic nanoseconds."""
+
+    def __new__(cls, places: int, bound: int) -> Queue: ...
+    def enter(self, now_ns: int, priority: int, deadline_ns: int | None = None) -> tuple[int, int] | None:
+        """``(ticket, position)``; position -1 has a place, 0 is next. None: the list is full. Priority: 0 high, 1 normal,
+        2 low."""
+
+    def leave(self, ticket: int) -> int | None:
+        """Over, or gave up waiting. The ticket that has a place now, if any."""
+
+    def resize(self, places: int) -> list[int]:
+        """The tickets that have a place now."""
+
+    @property
+    def running(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...

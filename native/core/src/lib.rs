@@ -1,4 +1,5 @@
 //! Blazar's hot path: pure state machines and parsers, without Python, sockets or clock reads.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod chat;
