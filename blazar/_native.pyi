@@ -81,11 +81,17 @@ class Exchange:
     def reusable(self) -> bool:
         """After ``PHASE_DONE`` or ``PHASE_FAILED``: the engine's connection can carry another request."""
     @property
+    def ends_at_close(self) -> bool:
+        """The engine's closing its side now would be the answer's proper end."""
+    @property
     def fault(self) -> tuple[str, str, int | None, int | None] | None:
         """``(kind, message, tokens, context)``; kinds as in ``chat::FaultKind``."""
     @property
     def usage(self) -> tuple[int, int, int] | None:
         """Prompt, cached and completion tokens."""
+    @property
+    def started(self) -> bool:
+        """The client has been given bytes, so that a failure is an event in the stream."""
     @property
     def finish(self) -> str | None:
         """``stop``, ``length``, ``tool_calls`` or ``content_filter`` (choice 0)."""
@@ -110,6 +116,9 @@ class Call:
     def phase(self) -> int: ...
     @property
     def reusable(self) -> bool: ...
+    @property
+    def ends_at_close(self) -> bool:
+        """The engine's closing its side now would be the answer's proper end."""
     @property
     def fault(self) -> tuple[str, str, int | None, int | None] | None: ...
     @property
