@@ -34,8 +34,9 @@ class Inbound:
     def has_images(self) -> bool: ...
 
 def parse(route: str, body: bytes) -> Inbound:
-    """Read a body. Routes: ``openai.chat``, ``openai.text``, ``ollama.chat``, ``ollama.generate``, ``anthropic.messages``,
-    ``anthropic.count``. Raises BadInput; ValueError for an unknown route."""
+    """Read a body. Routes: ``openai.chat``, ``openai.text``, ``ollama.chat``, ``ollama.generate``,
+    ``anthropic.messages``, ``anthropic.count``. Raises BadInput; ValueError for an unknown route.
+    """
 
 def count_request(inbound: Inbound, family: str, alias: str) -> tuple[str, bytes]:
     """Path and body of the engine's request that counts the prompt's tokens."""
@@ -51,7 +52,7 @@ PHASE_FAILED: Final[int]
 
 @final
 class Exchange:
-    """One request's way to an engine and back, without I/O: HTTP/1.1, event stream, engine decoder, client encoder.
+    """One request's way to an engine and back: HTTP/1.1, event stream, decoder, encoder. No I/O.
 
     ``feed`` takes what the engine's socket gave and returns the client's bytes. After ``PHASE_DONE`` or ``PHASE_FAILED``
     further input is ignored. Times are monotonic nanoseconds on the clock of ``started_ns``.
@@ -133,12 +134,13 @@ class Call:
 
 @final
 class Queue:
-    """The waiting list of one instance: class, then earliest deadline, then arrival. Times are monotonic nanoseconds."""
+    """The waiting list of one instance: class, then earliest deadline, then arrival. Times are monotonic, in ns."""
 
     def __new__(cls, places: int, bound: int) -> Queue: ...
     def enter(self, now_ns: int, priority: int, deadline_ns: int | None = None) -> tuple[int, int] | None:
-        """``(ticket, position)``; position -1 has a place, 0 is next. None: the list is full. Priority: 0 high, 1 normal,
-        2 low."""
+        """``(ticket, position)``; position -1 has a place, 0 is next. None: the list is full. Priority: 0 high,
+        1 normal, 2 low.
+        """
 
     def leave(self, ticket: int) -> int | None:
         """Over, or gave up waiting. The ticket that has a place now, if any."""

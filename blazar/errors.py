@@ -1,7 +1,7 @@
 """The error catalogue: one class per ``blazar_code``, attributes as data, the sentence built here and nowhere else.
 
-The gateway renders these in the dialect that was spoken, the command line prints them; both show the same sentence. A code
-never changes its meaning. Statuses follow the table in the README.
+The gateway renders these in the dialect that was spoken, the command line prints them; both show the same sentence.
+A code never changes its meaning.
 """
 
 from __future__ import annotations
@@ -219,8 +219,8 @@ class EngineCircuitOpen(BlazarError):
     def __init__(self, model: str, crashes: int, retry_after: float, last_lines: Sequence[str] = ()) -> None:
         words = f" Its last words: {' | '.join(last_lines)}" if last_lines else ""
         super().__init__(
-            f"'{model}' crashed {crashes} times in a minute and is left alone for {retry_after:.0f} s (blazar ps --reset "
-            f"tries at once).{words}",
+            f"'{model}' crashed {crashes} times in a minute and is left alone for {retry_after:.0f} s "
+            f"(blazar ps --reset tries at once).{words}",
             retry_after=retry_after,
         )
 

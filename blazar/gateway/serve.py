@@ -63,7 +63,7 @@ def serve(config: Config, paths: Paths) -> int:
 
 
 def _refuse_if_taken(host: str, port: int) -> None:
-    """Granian shares ports between processes, so that a second server would steal requests from the first in silence."""
+    """Granian shares ports between processes: a second server would steal requests from the first in silence."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -57,7 +57,8 @@ class Delivery:
     """Iterate for the client's bytes. ``close`` on every path: it stops the engine unless the answer was complete.
 
     ``explain`` is asked when the connection ends before the answer does; it may wait a moment to learn that the
-    child died. ``again`` sends the request once more on a fresh connection; it serves where a kept one turned out to be closed.
+    child died. ``again`` sends the request once more on a fresh connection, where a kept one
+    turned out to be closed.
     """
 
     __slots__ = (

@@ -1,7 +1,7 @@
 """``/v1/models``: one list that OpenAI's and Anthropic's clients both read.
 
-The two dialects share the path. Each row carries both sets of fields, so that no header has to decide; Anthropic's paging
-fields stand beside OpenAI's.
+The two dialects share the path. Each row carries both sets of fields, so that no header has to decide; Anthropic's
+paging fields stand beside OpenAI's.
 """
 
 from __future__ import annotations
