@@ -54,7 +54,8 @@ PHASE_FAILED: Final[int]
 class Exchange:
     """One request's way to an engine and back: HTTP/1.1, event stream, decoder, encoder. No I/O.
 
-    ``feed`` takes what the engine's socket gave and returns the client's bytes. After ``PHASE_DONE`` or ``PHASE_FAILED``
+    ``feed`` takes what the engine's socket gave and returns the client's bytes. After ``PHASE_DONE`` or
+    ``PHASE_FAILED``
     further input is ignored. Times are monotonic nanoseconds on the clock of ``started_ns``.
     """
 
