@@ -57,7 +57,9 @@ def test_child_killed_in_a_stream(own: Server, path: str) -> None:
     assert code == "ENGINE_CRASHED"
     assert "tiny" in message
     assert b"[DONE]" not in got
-    again = httpx.post(own.url + path, json=body | {"stream": False, "max_tokens": 4, "options": {"num_predict": 4}}, timeout=60)
+    again = httpx.post(
+        own.url + path, json=body | {"stream": False, "max_tokens": 4, "options": {"num_predict": 4}}, timeout=60
+    )
     assert again.status_code == 200, again.text
 
 
@@ -85,7 +87,9 @@ def test_child_killed_in_an_unstreamed_answer(own: Server) -> None:
 def gone(pids: set[int], within_s: float) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
-        if not any(Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split() for pid in pids):
+        if not any(
+            Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split() for pid in pids
+        ):
             return True
         time.sleep(0.02)
     return False

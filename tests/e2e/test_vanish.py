@@ -16,7 +16,9 @@ from tests.support.server import Server, serving
 FREE_WITHIN_S = 0.2
 
 
-async def ask(server: Server, *, stream: bool, tokens: int, words: int = 4) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def ask(
+    server: Server, *, stream: bool, tokens: int, words: int = 4
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A raw request; the answer is for the caller to read or to leave."""
     payload = json.dumps(
         {
@@ -52,7 +54,9 @@ async def until(what: Callable[[], bool], within_s: float) -> float:
 
 @pytest.fixture
 def slow(tmp_path: Path, tiny_slow: Path) -> object:
-    with serving(tmp_path / "home", {"tiny": tiny_slow}, BLAZAR_ENGINE_SLOTS="2", BLAZAR_ENGINE_CONTEXT="8192") as running:
+    with serving(
+        tmp_path / "home", {"tiny": tiny_slow}, BLAZAR_ENGINE_SLOTS="2", BLAZAR_ENGINE_CONTEXT="8192"
+    ) as running:
         httpx.post(f"{running.url}/api/generate", json={"model": "tiny"}, timeout=60)
         yield running
 
