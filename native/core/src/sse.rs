@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn vendors_events_are_skipped_and_errors_are_not() {
-        let stream = b"event: file_produced\ndata: x\n\nevent: error\ndata: y\n\nevent: message\ndata: z\n\nerror: {}\n\n";
+        let stream =
+            b"event: file_produced\ndata: x\n\nevent: error\ndata: y\n\nevent: message\ndata: z\n\nerror: {}\n\n";
         assert_eq!(events(&[stream]), ["y", "z", "{\"error\":{}}"]);
     }
 

@@ -199,7 +199,9 @@ impl Progressing {
                 return Err(Fault::new(FaultKind::BadGateway, format!("the engine sent a call numbered {index}")));
             }
             // Without a number, a new id begins a new call and anything else goes on with the last.
-            None if self.calls.is_empty() || (!id.is_empty() && self.calls.last().is_some_and(|last| last.id != id)) => {
+            None if self.calls.is_empty()
+                || (!id.is_empty() && self.calls.last().is_some_and(|last| last.id != id)) =>
+            {
                 self.calls.len()
             }
             None => self.calls.len() - 1,

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::chat::{Fault, FaultKind, Format, Part, Prompt, Request, Role, Sampling, Think, ThinkLevel, ToolChoice, Turn};
+use crate::chat::{
+    Fault, FaultKind, Format, Part, Prompt, Request, Role, Sampling, Think, ThinkLevel, ToolChoice, Turn,
+};
 use crate::engine::Outbound;
 
 /// `repeat_last_n` that stands for the whole context, where the client says -1: newer builds take no negative number.
