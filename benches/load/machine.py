@@ -11,7 +11,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Of a process tree: CPU seconds spent so far, resident bytes, and resident bytes with shared pages counted once."""
+    """Of a process tree: CPU seconds so far, resident bytes, and the same with shared pages counted once."""
 
     cpu_s: float
     rss: int
@@ -53,7 +53,7 @@ def cost(root: int, without: str = "") -> Cost:
 
 
 def describe() -> dict[str, object]:
-    """This machine, for whoever reads the numbers later."""
+    """What machine it was, for whoever reads the numbers later."""
     cpu = next(
         (
             line.partition(":")[2].strip()

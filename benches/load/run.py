@@ -2,10 +2,11 @@
 
 usage: python -m benches.load.run [--smoke] [--json] [--rounds N] [--hold SECONDS] [--no-pin] [--blazar PATH]
 
-The engine is a stand-in that paces its answers and stamps each piece of text with the machine's monotonic clock; the load
-tool takes the stamps off. Rounds alternate between the subjects, the table shows medians over the rounds. With two cores
-or more, engines and load tool share one and the subject has another, unless ``--no-pin`` lets the kernel choose. The exit
-code says whether every answer came whole and in order; a speed that was not reached is printed and fails nothing.
+The engine is a stand-in that paces its answers and stamps each piece of text with the machine's monotonic clock; the
+load tool takes the stamps off. Rounds alternate between the subjects, the table shows medians over the rounds. With two
+cores or more, engines and load tool share one and the subject has another, unless ``--no-pin`` lets the kernel choose.
+The exit code says whether every answer came whole and in order; a speed that was not reached is printed and fails
+nothing.
 """
 
 from __future__ import annotations

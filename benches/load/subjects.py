@@ -108,6 +108,7 @@ class Nginx(Subject):
         self.upstream = upstream
 
     def command(self) -> list[str]:
+        """nginx with a configuration of its own; its files go into our folder."""
         nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/sbin")
         if nginx is None:
             raise Missing("nginx is not installed (Debian: nginx-light)")
@@ -133,6 +134,7 @@ class Blazar(Subject):
         self.engine.chmod(0o755)
 
     def command(self) -> list[str]:
+        """Imports the models first; that is no part of the start."""
         for seed, model in enumerate(self.models):
             file = self.home / f"{model}.gguf"
             tiny_model.write(file, seed=seed)
@@ -145,6 +147,7 @@ class Blazar(Subject):
         return [str(self.executable), "serve"]
 
     def environment(self) -> dict[str, str]:
+        """A home of its own, and the stand-in as the engine."""
         return {
             **super().environment(),
             "BLAZAR_HOME": str(self.home),

@@ -40,7 +40,8 @@ def _growth(one: Summary) -> float:
 
 def _per_stream(one: Summary) -> float:
     memory = one["held"]["memory"]
-    return float(memory["peak_pss"] - memory["idle_pss"]) / KIB / one["held"]["requests"]
+    streams: int = one["held"]["requests"]
+    return float(memory["peak_pss"] - memory["idle_pss"]) / KIB / streams
 
 
 ROWS: tuple[Row, ...] = (

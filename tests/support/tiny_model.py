@@ -31,7 +31,7 @@ def write(
     """Write the model to ``path``; ``vocab_pad`` adds that many unused tokens (for header-parsing benches)."""
     heads, kv_heads, hidden = 4, 2, 2 * width
     head = width // heads
-    tokens = byte_alphabet() + ["<|bos|>", "<|eos|>", "<|im_start|>", "<|im_end|>"]
+    tokens = [*byte_alphabet(), "<|bos|>", "<|eos|>", "<|im_start|>", "<|im_end|>"]
     types = [gguf.TokenType.NORMAL] * 256 + [gguf.TokenType.CONTROL] * 4
     tokens += [f"<|pad{i}|>" for i in range(vocab_pad)]
     types += [gguf.TokenType.UNUSED] * vocab_pad
