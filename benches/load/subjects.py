@@ -108,7 +108,7 @@ class Nginx(Subject):
         self.upstream = upstream
 
     def command(self) -> list[str]:
-        """nginx with a configuration of its own; its files go into our folder."""
+        """Nginx with a configuration of its own; its files go into our folder."""
         nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/sbin")
         if nginx is None:
             raise Missing("nginx is not installed (Debian: nginx-light)")

@@ -52,7 +52,7 @@ const OPTIONS: &[&str] = &[
     "--threads-http N",
     "-b,    --batch-size N",
     "-ub,   --ubatch-size N",
-    "-ngl,  --gpu-layers N",
+    "-ngl,  --gpu-layers, --n-gpu-layers N",
     "-fit,  --fit [on|off]",
     "-fa,   --flash-attn [on|off|auto]",
     "-ctk,  --cache-type-k TYPE",
