@@ -18,8 +18,12 @@ from blazar.gateway.shell import Shell
 class Leaving:
     """Stands for Granian's awaitable, which takes a callback."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "http.disconnect") -> None:
+        self.kind = kind
         self.callbacks: list[Any] = []
+
+    def result(self) -> dict[str, str]:
+        return {"type": self.kind}
 
     def add_done_callback(self, callback: Any) -> None:
         self.callbacks.append(callback)
@@ -122,7 +126,8 @@ async def test_what_was_taken_is_given_back_however_it_ends() -> None:
 
 
 async def test_a_client_that_leaves_cancels_its_request_and_nothing_else() -> None:
-    leaving = Leaving()
+    tail, leaving = Leaving("http.request"), Leaving()
+    given = iter([tail, leaving])
     back: list[str] = []
 
     async def waits(scope: Any, receive: Any, send: Any) -> None:
@@ -132,7 +137,9 @@ async def test_a_client_that_leaves_cancels_its_request_and_nothing_else() -> No
         await asyncio.sleep(30)
 
     one = shell(waits)
-    task = asyncio.create_task(one(scope(), lambda: leaving, Sent()))  # type: ignore[arg-type,return-value]
+    task = asyncio.create_task(one(scope(), lambda: next(given), Sent()))  # type: ignore[arg-type,return-value]
+    await asyncio.sleep(0.01)
+    tail.leave()  # the empty end of the body is no departure
     await asyncio.sleep(0.01)
     assert one.live == 1
     leaving.leave()
