@@ -48,7 +48,7 @@ def test_a_build_is_asked_once_until_its_file_changes(tmp_path: Path, paths: Pat
 
 
 def test_a_path_to_something_else_is_refused_with_its_words(tmp_path: Path, paths: Paths, rows: Store) -> None:
-    other = program(tmp_path, "echo hello; exit 3;")
+    other = program(tmp_path, "/bin/false")
     with pytest.raises(ConfigError, match="code"):
         installed(Engine(llamacpp_path=str(other)), paths, rows.builds)
     with pytest.raises(ConfigError, match="llama-server"):
