@@ -27,8 +27,8 @@ class _Ps(msgspec.Struct):
 class Client:
     """Talks to the daemon at ``address`` (``http://host:port``), with ``key`` where it wants one.
 
-    Every method raises ``DaemonUnreachable`` when nobody listens, and otherwise the error that the daemon reports, as the
-    same class with the same sentence. Each call has a connection of its own, so a client may be used from any thread.
+    Every method raises ``DaemonUnreachable`` when nobody listens, and otherwise the error that the daemon reports, as
+    the same class with the same sentence. Each call has a connection of its own, so any thread may use a client.
     """
 
     def __init__(self, address: str, key: str | None = None) -> None:
@@ -69,7 +69,7 @@ class Client:
         self._ask("POST", "/api/generate", {"model": model, "stream": False}, dict[str, Any], timeout=None)
 
     def chat(self, request: ChatRequest) -> Stream:
-        """Ask for an answer and stream it. A load may come first, so the wait has no bound; closing the stream ends it."""
+        """Ask for a streamed answer. A load may come first, so the wait has no bound; closing the stream ends it."""
         exchange = Exchange(self._address, timeout=_ANSWER_S)
         self._send(exchange, "POST", "/api/chat", request, timeout=None)
         return Stream(exchange)

@@ -31,7 +31,7 @@ class Stream:
         return self
 
     def __next__(self) -> Part:
-        """The next part. Raises what the daemon says went wrong, or ``BadGateway`` if it falls silent without an end."""
+        """The next part. Raises what the daemon says went wrong, or ``BadGateway`` if there is no end."""
         if not self._open:
             raise StopIteration
         line = self._exchange.line()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import msgspec
@@ -103,12 +104,9 @@ class Exchange:
     def close(self) -> None:
         """Give the connection up; the daemon sees it at once."""
         if self._connection.sock is not None:
-            try:
-                # The response holds the descriptor too, so closing alone would not tell the other side.
+            # The response holds the descriptor too, so closing alone would tell the other side nothing.
+            with suppress(OSError):
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                # The other side was faster.
-                pass
         if self._response is not None:
             self._response.close()
         self._connection.close()
