@@ -150,6 +150,6 @@ def _print(findings: list[Finding], screen: Screen) -> None:
         mark = styles[finding.state](finding.state.ljust(4))
         click.echo(f"  {mark}  {finding.name:<{width}}  {screen.safe(finding.detail)}")
         if finding.cure:
-            click.echo(f"        {'':{width}}{finding.cure}")
+            click.echo(f"          {'':{width}}{finding.cure}")
     wrong = sum(finding.state != "ok" for finding in findings)
     click.echo(screen.good("All is well.") if not wrong else f"{wrong} of {len(findings)} checks want attention.")

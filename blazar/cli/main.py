@@ -65,7 +65,8 @@ def _told(error: click.ClickException | BlazarError | OSError) -> tuple[str, int
     """The sentence and the exit code of a failure that is no fault of ours."""
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx is not None else "blazar"
-        return f"{error.format_message().removesuffix('.')}. See: {command} --help", USAGE
+        sentence = error.format_message()
+        return f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'} See: {command} --help", USAGE
     if isinstance(error, click.ClickException):
         return error.format_message(), FAILED
     if isinstance(error, BlazarError):
