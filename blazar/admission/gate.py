@@ -1,0 +1,133 @@
+"""The asynchronous face of the native queue: one future for each request that waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from blazar import _native
+from blazar.errors import AllSlotsBusy
+
+if TYPE_CHECKING:
+    from blazar.clock import Clock
+    from blazar.config.schema import Admission
+
+HIGH, NORMAL, LOW = 0, 1, 2
+
+
+class Line:
+    """The queue of one instance and the futures of those who wait in it."""
+
+    __slots__ = ("name", "queue", "slots", "waiters")
+
+    def __init__(self, name: str, slots: int, bound: int) -> None:
+        self.name = name
+        self.slots = slots
+        self.queue = _native.Queue(slots, bound)
+        self.waiters: dict[int, asyncio.Future[None]] = {}
+
+    def leave(self, ticket: int) -> None:
+        """Free the place, or give up waiting; wakes whoever is next."""
+        self.waiters.pop(ticket, None)
+        woken = self.queue.leave(ticket)
+        if woken is not None:
+            waiter = self.waiters.pop(woken, None)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+
+
+class Place:
+    """A request's turn: ``async with``, or ``await enter()`` and then ``leave()``, which may be called twice."""
+
+    __slots__ = ("_deadline_ns", "_gate", "_line", "_priority", "_ticket", "position", "waited_ns")
+
+    def __init__(self, gate: Gate, line: Line, priority: int, deadline_ns: int | None) -> None:
+        self._gate = gate
+        self._line = line
+        self._priority = priority
+        self._deadline_ns = deadline_ns
+        self._ticket: int | None = None
+        self.position = -1
+        self.waited_ns = 0
+
+    async def enter(self) -> None:
+        """Wait for a place. Raises AllSlotsBusy at once when the list is full, or when the wait reaches its bound."""
+        clock, line = self._gate.clock, self._line
+        came = clock.monotonic_ns()
+        entry = line.queue.enter(came, self._priority, self._deadline_ns)
+        if entry is None:
+            raise self._busy()
+        self._ticket, self.position = entry
+        if self.position < 0:
+            return
+        waiter = line.waiters[self._ticket] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(self._bound_s(came)):
+                await waiter
+        except TimeoutError:
+            self.leave()
+            raise self._busy() from None
+        except BaseException:
+            self.leave()
+            raise
+        self.waited_ns = clock.monotonic_ns() - came
+
+    def leave(self) -> None:
+        """Give the place, or the hope for it, back."""
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            self._line.leave(ticket)
+
+    async def __aenter__(self) -> Place:
+        await self.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def _bound_s(self, came_ns: int) -> float:
+        """An explicit deadline is strict; without one the configured bound holds."""
+        bound = self._gate.settings.wait_s
+        return bound if self._deadline_ns is None else max(0.0, min(bound, (self._deadline_ns - came_ns) / 1e9))
+
+    def _busy(self) -> AllSlotsBusy:
+        line = self._line
+        return AllSlotsBusy(
+            line.name, line.slots, line.queue.waiting, retry_after=1.0 + line.queue.waiting / line.slots
+        )
+
+
+class Gate:
+    """The lines of all instances."""
+
+    def __init__(self, settings: Admission, clock: Clock) -> None:
+        self.settings = settings
+        self.clock = clock
+        self._lines: dict[Hashable, Line] = {}
+
+    def place(
+        self, instance: Hashable, name: str, slots: int, *, priority: int = NORMAL, deadline_ns: int | None = None
+    ) -> Place:
+        """A turn at ``instance``, which decodes ``slots`` sequences at once. ``deadline_ns`` is monotonic."""
+        line = self._lines.get(instance)
+        if line is None:
+            line = self._lines[instance] = Line(name, slots, self.settings.queue_per_model)
+        return Place(self, line, priority, deadline_ns)
+
+    def counts(self, instance: Hashable) -> tuple[int, int]:
+        """How many hold a place and how many wait."""
+        line = self._lines.get(instance)
+        return (line.queue.running, line.queue.waiting) if line else (0, 0)
+
+    def drop(self, instance: Hashable, error: Exception) -> None:
+        """The instance is gone: whoever waits for it learns why."""
+        line = self._lines.pop(instance, None)
+        if line is not None:
+            for waiter in line.waiters.values():
+                if not waiter.done():
+                    waiter.set_exception(error)
+            line.waiters.clear()

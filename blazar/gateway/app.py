@@ -1,0 +1,106 @@
+"""The Falcon app: which route is answered by what, and how errors leave."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import falcon
+import falcon.asgi
+import msgspec
+from falcon.media import JSONHandler
+
+from blazar.errors import BadRequest, BlazarError, Internal, MethodNotAllowed, NotFound, PayloadTooLarge
+from blazar.gateway import errors
+from blazar.gateway.anthropic.messages import CountTokens, Messages
+from blazar.gateway.control.engine import EngineView
+from blazar.gateway.control.health import Errors, Health
+from blazar.gateway.guard import Guard
+from blazar.gateway.ollama.models import Greeting, Ps, Show, Tags, Version
+from blazar.gateway.ollama.text import Chat, Generate
+from blazar.gateway.openai.models import Models, OneModel
+from blazar.gateway.openai.text import ChatCompletions, Completions
+from blazar.gateway.shell import Shell
+
+if TYPE_CHECKING:
+    from falcon.asgi import Request, Response
+
+    from blazar.node import Node
+
+_log = logging.getLogger("blazar.gateway")
+
+
+def routes(node: Node) -> dict[str, Any]:
+    """Every path with the resource that answers it."""
+    chat, text, messages, count = ChatCompletions(node), Completions(node), Messages(node), CountTokens(node)
+    health = Health(node)
+    return {
+        "/": Greeting(),
+        "/v1/chat/completions": chat,
+        "/v1/completions": text,
+        "/v1/models": Models(node),
+        "/v1/models/{name:path}": OneModel(node),
+        "/v1/messages": messages,
+        "/v1/messages/count_tokens": count,
+        # Clients whose base URL already ends in /v1 say it twice.
+        "/v1/v1/messages": messages,
+        "/v1/v1/messages/count_tokens": count,
+        "/v1/v1/chat/completions": chat,
+        "/api/chat": Chat(node),
+        "/api/generate": Generate(node),
+        "/api/tags": Tags(node),
+        "/api/ps": Ps(node),
+        "/api/show": Show(node),
+        "/api/version": Version(),
+        "/api/errors": Errors(),
+        "/slots": EngineView(node, "/slots"),
+        "/props": EngineView(node, "/props"),
+        "/health": health,
+        "/healthz": health,
+    }
+
+
+def create_app(node: Node) -> Shell:
+    """The whole ASGI app over ``node``, which its lifespan starts and stops."""
+    app = falcon.asgi.App()
+    app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=msgspec.json.encode)
+    app.add_error_handler(BlazarError, _refused)
+    app.add_error_handler(falcon.HTTPError, _falcon_error)
+    app.add_error_handler(Exception, _fault)
+    for path, resource in routes(node).items():
+        app.add_route(path, resource)
+    server = node.config.server
+    return Shell(app, Guard(server), startup=node.start, shutdown=node.stop, cors_origins=server.cors_origins)
+
+
+async def _refused(req: Request, resp: Response, error: BlazarError, params: dict[str, Any]) -> None:
+    context = req.scope["blazar"]
+    context.status = error.status
+    rendered = errors.render(error, errors.dialect_of(context.path, req.scope["headers"]), context.trace)
+    resp.status = rendered.status
+    for name, value in rendered.headers:
+        resp.set_header(name, value)
+    resp.stream = None
+    resp.data = rendered.body
+
+
+async def _falcon_error(req: Request, resp: Response, error: falcon.HTTPError, params: dict[str, Any]) -> None:
+    """Falcon's own refusals (no route, no such method, a header that is none) in our shapes."""
+    kind: BlazarError
+    if isinstance(error, falcon.HTTPNotFound):
+        kind = NotFound(f"route {req.method} {req.path}")
+    elif isinstance(error, falcon.HTTPMethodNotAllowed):
+        allowed = str(dict(error.headers or {}).get("Allow", "")).split(", ")
+        kind = MethodNotAllowed(req.method, req.path, allowed)
+        resp.set_header("allow", ", ".join(allowed))
+    elif isinstance(error, falcon.HTTPPayloadTooLarge):
+        kind = PayloadTooLarge(0)
+    else:
+        kind = BadRequest(error.description or error.title or "The request cannot be understood.")
+    await _refused(req, resp, kind, params)
+
+
+async def _fault(req: Request, resp: Response, error: Exception, params: dict[str, Any]) -> None:
+    context = req.scope["blazar"]
+    _log.error("trace %s %s", context.trace, context.path, exc_info=error)
+    await _refused(req, resp, Internal(context.trace), params)

@@ -1,0 +1,1 @@
+"""Blazar's own routes, and the engine utilities that need no dialect."""

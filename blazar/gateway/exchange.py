@@ -1,0 +1,234 @@
+"""The life of one text request, top to bottom, for every dialect.
+
+Resolve the model, lease an instance, enter admission, open the relay, deliver; what each step takes is put on the
+context's stack, which the shell unwinds however the request ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from time import monotonic_ns, time_ns
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from blazar import _native
+from blazar.admission.gate import HIGH, LOW, NORMAL
+from blazar.errors import (
+    AllSlotsBusy,
+    BadGateway,
+    BadRequest,
+    BlazarError,
+    EngineCrashed,
+    GatewayTimeout,
+    Internal,
+    PayloadTooLarge,
+    PromptTooLong,
+)
+from blazar.relay.delivery import Reason
+from blazar.relay.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from falcon.asgi import Request, Response
+
+    from blazar.gateway.context import Context
+    from blazar.node import Node
+    from blazar.relay.delivery import Delivery
+    from blazar.supervisor.fleet import Instance, Lease
+
+_DEATH_S = 0.25
+_CALL_LIMIT = 16 * 1024 * 1024
+_PRIORITIES = {"high": HIGH, "low": LOW}
+
+
+async def read(node: Node, route: str, req: Request) -> _native.Inbound:
+    """Read a text request of ``route`` (a name that ``_native.parse`` knows).
+
+    Raises PayloadTooLarge, whatever the headers said of the length; BadRequest with the path of the fault.
+    """
+    bound = node.config.server.max_body_bytes
+    body: bytes = await req.stream.read(bound + 1)
+    if len(body) > bound:
+        raise PayloadTooLarge(bound)
+    try:
+        return _native.parse(route, body)
+    except _native.BadInput as bad:
+        message, path = bad.args
+        raise BadRequest(message, param=path or None) from None
+
+
+async def lease(node: Node, context: Context, inbound: _native.Inbound) -> Lease:
+    """Have the request's model loaded and held until the request is over."""
+    model = node.catalogue.find(inbound.model)
+    context.model = model.name
+    before = monotonic_ns()
+    held = await node.fleet.ensure_ready(model, context=inbound.num_ctx or _asked_context(context))
+    keep_alive = inbound.keep_alive_s
+    context.stack.callback(lambda: held.release(keep_alive))
+    context.load_ns = monotonic_ns() - before
+    return held
+
+
+async def answer(node: Node, inbound: _native.Inbound, req: Request, resp: Response) -> None:
+    """Answer a text request whose body has been read."""
+    context: Context = req.scope["blazar"]
+    context.watch_client()
+    instance = (await lease(node, context, inbound)).instance
+    await _enter(node, context, instance)
+    exchange = _native.Exchange(
+        inbound,
+        family=instance.family,
+        alias=instance.alias,
+        host=f"{instance.host}:{instance.port}",
+        secret=instance.secret,
+        id=secrets.token_hex(16),
+        created_ns=time_ns(),
+        started_ns=context.started_ns,
+        load_ns=context.load_ns,
+    )
+    delivery = await node.relay.open(endpoint_of(instance), exchange, lambda: _explain(instance))
+    context.stack.callback(_settle, node, context, exchange, delivery)
+    if inbound.stream:
+        await delivery.head()
+        _raise_fault(exchange, instance)
+        resp.stream = delivery
+        context.streaming = True
+        resp.set_header("cache-control", "no-cache")
+        resp.set_header("x-accel-buffering", "no")
+    else:
+        whole = await delivery.whole()
+        _raise_fault(exchange, instance)
+        resp.data = whole
+    resp.content_type = exchange.content_type
+    resp.set_header("x-blazar-trace-id", context.trace)
+    resp.set_header("server-timing", _timing(context, exchange))
+
+
+async def call(
+    node: Node, context: Context, instance: Instance, method: str, path: str, body: bytes | None = None
+) -> tuple[int, str, bytes]:
+    """Status, content type and body of a plain request to an engine, which needs no place in its queue."""
+    native = _native.Call(
+        method, path, body, host=f"{instance.host}:{instance.port}", secret=instance.secret, limit=_CALL_LIMIT
+    )
+    delivery = await node.relay.open(endpoint_of(instance), native, lambda: _explain(instance))
+    context.stack.callback(node.relay.close, delivery)
+    await delivery.whole()
+    if native.fault is not None:
+        raise error_of(native.fault, instance)
+    return native.status, native.content_type, native.body
+
+
+async def count_tokens(node: Node, context: Context, inbound: _native.Inbound) -> int:
+    """Tokens of the request's prompt, as the model's own template and tokenizer make them."""
+    instance = (await lease(node, context, inbound)).instance
+    path, body = _native.count_request(inbound, instance.family, instance.alias)
+    status, _, raw = await call(node, context, instance, "POST", path, body)
+    try:
+        return msgspec.json.decode(raw, type=_Counted).input_tokens
+    except msgspec.DecodeError:
+        raise BadGateway(f"The engine did not count the prompt of '{instance.name}' (status {status}).") from None
+
+
+class _Counted(msgspec.Struct):
+    input_tokens: int
+
+
+def endpoint_of(instance: Instance) -> Endpoint:
+    """Where the relay finds ``instance``."""
+    return Endpoint(
+        name=instance.name,
+        generation=instance.generation,
+        secret=instance.secret,
+        host=instance.host,
+        port=instance.port,
+        unix=instance.unix,
+    )
+
+
+def error_of(fault: tuple[str, str, int | None, int | None], instance: Instance) -> BlazarError:
+    """The catalogue's error for a native fault."""
+    kind, message, tokens, window = fault
+    name = instance.model.name
+    if kind == "prompt_too_long" and tokens is not None and window is not None:
+        return PromptTooLong(tokens, window)
+    if kind in {"bad_request", "prompt_too_long", "unsupported"}:
+        return BadRequest(message)
+    if kind == "crashed":
+        return instance.death()
+    if kind == "timeout":
+        return _sentence(GatewayTimeout(name, 0, "answer"), message)
+    if kind == "unavailable":
+        return _sentence(AllSlotsBusy(name, instance.slots, 0, 1.0), message)
+    if kind == "internal":
+        return _sentence(Internal(""), message)
+    return BadGateway(f"The engine that runs '{name}' failed: {message}")
+
+
+def _sentence(error: BlazarError, message: str) -> BlazarError:
+    """The same error with the sentence that was made where it arose."""
+    error.message = message
+    error.args = (message,)
+    return error
+
+
+def _raise_fault(exchange: _native.Exchange, instance: Instance) -> None:
+    """Before the client has a byte, a failure is a status, not an event in a stream."""
+    if exchange.fault is not None and not exchange.started:
+        raise error_of(exchange.fault, instance)
+
+
+async def _enter(node: Node, context: Context, instance: Instance) -> None:
+    asked = context.header(b"x-blazar-priority")
+    priority = NORMAL if asked is None else _PRIORITIES.get(asked, NORMAL)
+    place = node.gate.place(
+        instance.generation, instance.name, instance.slots, priority=priority, deadline_ns=_deadline(context)
+    )
+    context.stack.callback(place.leave)
+    await place.enter()
+    context.queue_ns = place.waited_ns
+
+
+def _settle(node: Node, context: Context, exchange: _native.Exchange, delivery: Delivery) -> None:
+    context.usage = exchange.usage
+    node.relay.close(delivery)
+
+
+async def _explain(instance: Instance) -> Reason:
+    """Why an engine's connection ended in the middle. A crash closes it a moment before the process can be reaped."""
+    try:
+        async with asyncio.timeout(_DEATH_S):
+            await instance.gone.wait()
+    except TimeoutError:
+        return Reason("cut", BadGateway.code, f"The engine that runs '{instance.model.name}' closed the connection.")
+    death = instance.death()
+    return Reason("crashed", EngineCrashed.code, death.message)
+
+
+def _asked_context(context: Context) -> int | None:
+    return _number(context, b"x-blazar-num-ctx")
+
+
+def _deadline(context: Context) -> int | None:
+    wait_ms = _number(context, b"x-blazar-deadline-ms")
+    return None if wait_ms is None else context.started_ns + wait_ms * 1_000_000
+
+
+def _number(context: Context, header: bytes) -> int | None:
+    value = context.header(header)
+    if value is None:
+        return None
+    if not value.isdecimal() or len(value) > 12:
+        raise BadRequest(f"The header {header.decode()} takes a whole number; it has '{value[:40]}'.")
+    return int(value)
+
+
+def _timing(context: Context, exchange: _native.Exchange) -> str:
+    """As the Server-Timing header wants it: milliseconds."""
+    first = exchange.first_ns
+    began = context.started_ns + context.load_ns + context.queue_ns
+    prefill = 0.0 if first is None else (first - began) / 1e6
+    total = (monotonic_ns() - context.started_ns) / 1e6
+    queue, load = context.queue_ns / 1e6, context.load_ns / 1e6
+    return f"queue;dur={queue:.3f}, load;dur={load:.3f}, prefill;dur={prefill:.3f}, total;dur={total:.3f}"

@@ -1,0 +1,76 @@
+"""Granian around the app: one worker process, whose lifespan owns the node. The only module that knows Granian."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from blazar.errors import PortTaken
+
+if TYPE_CHECKING:
+    from blazar.config.paths import Paths
+    from blazar.config.schema import Config
+    from blazar.gateway.shell import Shell
+
+_KILL_AFTER_S = 20
+
+
+def worker_app() -> Shell:
+    """The app inside the worker, from the same environment and file that the parent read."""
+    from blazar.config.load import load  # noqa: PLC0415  (the parent process has no use for these)
+    from blazar.config.paths import Paths  # noqa: PLC0415
+    from blazar.gateway.app import create_app  # noqa: PLC0415
+    from blazar.node import Node  # noqa: PLC0415
+    from blazar.supervisor.effects import die_with_parent  # noqa: PLC0415
+
+    die_with_parent()
+    paths = Paths.from_env()
+    return create_app(Node(load(paths, os.environ), paths))
+
+
+def serve(config: Config, paths: Paths) -> int:
+    """Serve in the foreground until SIGTERM or SIGINT. Raises PortTaken; returns the exit code."""
+    from granian.constants import HTTPModes, Interfaces, Loops  # noqa: PLC0415
+    from granian.http import HTTP1Settings  # noqa: PLC0415
+    from granian.server import Server  # noqa: PLC0415
+
+    server = config.server
+    _refuse_if_taken(server.host, server.port)
+    os.environ["BLAZAR_SERVER_HOST"] = server.host
+    os.environ["BLAZAR_SERVER_PORT"] = str(server.port)
+    logging.basicConfig(level=server.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    granian = Server(
+        "blazar.gateway.serve:worker_app",
+        factory=True,
+        address=server.host,
+        port=server.port,
+        interface=Interfaces.ASGI,
+        loop=Loops.uvloop,
+        workers=1,
+        http=HTTPModes.auto,
+        http1_settings=HTTP1Settings(header_read_timeout=30_000),
+        backlog=4096,
+        backpressure=65536,
+        log_enabled=server.log_level == "debug",
+        workers_kill_timeout=_KILL_AFTER_S,
+        process_name=None,
+    )
+    granian.serve()
+    return 0
+
+
+def _refuse_if_taken(host: str, port: int) -> None:
+    """Granian shares ports between processes: a second server would steal requests from the first in silence."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen(1)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise PortTaken(f"{host}:{port}", None) from None

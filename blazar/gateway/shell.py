@@ -1,0 +1,151 @@
+"""Around the Falcon app: the trace id, the guard, the client that leaves, and the return of everything at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from blazar.errors import BlazarError, Internal, ShuttingDown
+from blazar.gateway import errors
+from blazar.gateway.context import Context, Message, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from blazar.gateway.context import ASGI
+    from blazar.gateway.guard import Guard
+
+_log = logging.getLogger("blazar.gateway")
+
+
+class Shell:
+    """An ASGI app around ``app``. ``startup`` and ``shutdown`` are awaited from the server's lifespan."""
+
+    def __init__(
+        self,
+        app: ASGI,
+        guard: Guard,
+        *,
+        startup: Callable[[], Awaitable[None]],
+        shutdown: Callable[[], Awaitable[None]],
+        cors_origins: tuple[str, ...] = (),
+    ) -> None:
+        self._app = app
+        self._guard = guard
+        self._startup = startup
+        self._shutdown = shutdown
+        self._origins = cors_origins
+        self._prefix = f"plm-{secrets.token_hex(4)}-"
+        self._numbers = itertools.count(1)
+        self._live: set[Context] = set()
+        self._closing = False
+
+    @property
+    def live(self) -> int:
+        """Requests that are being answered."""
+        return len(self._live)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection's scope, as ASGI calls it."""
+        kind = scope["type"]
+        if kind == "http":
+            await self._request(scope, receive, send)
+        elif kind == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if "//" in path or (len(path) > 1 and path[-1] == "/"):
+            scope["path"] = "/" + "/".join(part for part in path.split("/") if part)
+        context = scope["blazar"] = Context(scope, receive, f"{self._prefix}{next(self._numbers)}")
+        self._live.add(context)
+        try:
+            if self._closing:
+                raise ShuttingDown
+            self._guard.check(context)
+            if scope["method"] == "OPTIONS" or context.header(b"origin") is not None:
+                send = self._with_cors(context, send)
+                if scope["method"] == "OPTIONS":
+                    await self._preflight(send)
+                    return
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not (context.gone or self._closing):
+                raise
+            context.status = 499
+        except BlazarError as error:
+            await self._refuse(context, error, send)
+        except Exception:  # noqa: BLE001  (the last line of defence: it is logged, the client gets a trace id)
+            _log.exception("trace %s %s", context.trace, context.path)
+            if context.streaming:
+                raise  # the head is out; the server cuts the connection
+            await self._refuse(context, Internal(context.trace), send)
+        finally:
+            context.over = True
+            self._live.discard(context)
+            context.stack.close()
+            if _log.isEnabledFor(logging.DEBUG):
+                took = (monotonic_ns() - context.started_ns) / 1e6
+                _log.debug(
+                    "%s %s %s %d %.1fms %s", context.trace, scope["method"], path, context.status, took, context.model
+                )
+
+    async def _refuse(self, context: Context, error: BlazarError, send: Send) -> None:
+        context.status = error.status
+        dialect = errors.dialect_of(context.path, context.scope["headers"])
+        status, headers, body = errors.render(error, dialect, context.trace)
+        raw = [(key.encode(), value.encode("latin-1", "replace")) for key, value in headers]
+        raw.append((b"content-length", str(len(body)).encode()))
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": body})
+
+    def _allowed_origin(self, context: Context) -> str | None:
+        origin = context.header(b"origin")
+        if origin is None:
+            return None
+        if "*" in self._origins or origin in self._origins:
+            return origin
+        name = origin.rpartition("://")[2].rsplit(":", 1)[0]
+        return origin if name in {"localhost", "127.0.0.1", "[::1]"} else None
+
+    def _with_cors(self, context: Context, send: Send) -> Send:
+        origin = self._allowed_origin(context)
+        if origin is None:
+            return send
+        extra = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *extra]
+            await send(message)
+
+        return sending
+
+    async def _preflight(self, send: Send) -> None:
+        headers = [
+            (b"access-control-allow-methods", b"GET, POST, PUT, DELETE, HEAD, OPTIONS"),
+            (b"access-control-allow-headers", b"*, authorization"),
+            (b"access-control-max-age", b"600"),
+            (b"content-length", b"0"),
+        ]
+        await send({"type": "http.response.start", "status": 204, "headers": headers})
+        await send({"type": "http.response.body"})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self._startup()
+        except BlazarError as error:
+            await send({"type": "lifespan.startup.failed", "message": error.message})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self._closing = True
+        await self._shutdown()
+        await send({"type": "lifespan.shutdown.complete"})

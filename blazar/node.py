@@ -1,0 +1,55 @@
+"""The composition root: builds every part from a config, wires them, starts and stops them in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blazar import store
+from blazar.admission.gate import Gate
+from blazar.clock import Clock, SystemClock
+from blazar.errors import EngineCrashed, ShuttingDown
+from blazar.models.catalogue import Catalogue
+from blazar.observe.events import Event, Events
+from blazar.relay.delivery import Reason
+from blazar.relay.relay import Relay
+from blazar.supervisor.fleet import Fleet
+
+if TYPE_CHECKING:
+    from blazar.config.paths import Paths
+    from blazar.config.schema import Config
+
+
+class Node:
+    """One running Blazar. Parts are public: the gateway reads them, nobody replaces them."""
+
+    def __init__(self, config: Config, paths: Paths) -> None:
+        self.config = config
+        self.paths = paths
+        self.clock: Clock = SystemClock()
+        self.events = Events(self.clock.time_ns)
+        self.store = store.open(paths.database)
+        self.catalogue = Catalogue(self.store, paths)
+        self.fleet = Fleet(config, paths, self.catalogue, self.store, self.events, self.clock)
+        self.gate = Gate(config.admission, self.clock)
+        self.relay = Relay(config.relay)
+        self._deaf = self.events.listen(self._heard)
+
+    async def start(self) -> None:
+        """Sweep what an earlier life left, then be ready for requests."""
+        await self.fleet.start()
+        self.relay.start()
+
+    async def stop(self) -> None:
+        """End every answer with a word, then every child."""
+        leaving = ShuttingDown()
+        self.relay.stop(Reason("unavailable", leaving.code, leaving.message))
+        await self.fleet.stop()
+        self._deaf()
+        self.store.close()
+
+    def _heard(self, event: Event) -> None:
+        """A child that is gone takes its connections and its waiting list along."""
+        if event.kind == "instance.exit":
+            generation = int(event.data["generation"] or 0)
+            self.relay.child_left(event.subject, generation)
+            self.gate.drop(generation, EngineCrashed(event.subject, event.detail or "ended"))

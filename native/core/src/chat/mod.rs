@@ -1,0 +1,11 @@
+//! The waist: every dialect's request becomes a [`Request`], every engine's answer becomes a sequence of [`Event`]s, and
+//! nothing translates directly from one to another.
+mod event;
+mod fault;
+mod request;
+
+pub use event::{Event, Finish, Timings, TokenLogprob, Usage};
+pub use fault::{Fault, FaultKind};
+pub use request::{
+    Format, KeepAlive, Part, Prompt, Request, Role, Sampling, Shape, Think, ThinkLevel, Tool, ToolChoice, Turn,
+};

@@ -1,0 +1,234 @@
+//! What every dialect's request means.
+use serde_json::value::RawValue;
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Instructions (`developer` too).
+    System,
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool's result.
+    Tool,
+}
+
+/// One piece of a turn, in the order in which it was said.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// Plain text.
+    Text(String),
+    /// An image that came with the request, still base64.
+    Image { mime: String, base64: String },
+    /// Sound that came with the request, still base64; `format` as in `wav` or `mp3`.
+    Audio { format: String, base64: String },
+    /// The model's own earlier reasoning.
+    Reasoning { text: String, signature: Option<String> },
+    /// A tool call that the model made; `arguments` is JSON text, checked to be an object.
+    Call { id: String, name: String, arguments: String },
+    /// What a tool answered to the call `id`.
+    Result { id: String, name: Option<String>, text: String, is_error: bool },
+}
+
+/// One message.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// Who.
+    pub role: Role,
+    /// What.
+    pub parts: Vec<Part>,
+}
+
+/// What the model is given.
+#[derive(Debug, Clone)]
+pub enum Prompt {
+    /// Messages, for the model's own template.
+    Chat(Vec<Turn>),
+    /// Text as it is, without template.
+    Text { prompt: String, suffix: Option<String>, echo: bool },
+    /// Tokens as they are.
+    Tokens(Vec<u32>),
+}
+
+/// Sampling parameters; `None` leaves the engine's (or the model's) own.
+#[derive(Debug, Clone, Default)]
+pub struct Sampling {
+    /// 0 is greedy.
+    pub temperature: Option<f64>,
+    /// Nucleus.
+    pub top_p: Option<f64>,
+    /// 0 turns it off.
+    pub top_k: Option<i64>,
+    /// Least share of the likeliest token's probability.
+    pub min_p: Option<f64>,
+    /// Locally typical sampling.
+    pub typical_p: Option<f64>,
+    /// 1 turns it off.
+    pub repeat_penalty: Option<f64>,
+    /// Tokens that `repeat_penalty` looks back on; -1 is the whole context.
+    pub repeat_last_n: Option<i64>,
+    /// OpenAI's.
+    pub presence_penalty: Option<f64>,
+    /// OpenAI's.
+    pub frequency_penalty: Option<f64>,
+    /// -1 is random.
+    pub seed: Option<i64>,
+    /// Token id to bias, as the client's JSON.
+    pub logit_bias: Option<Box<RawValue>>,
+    /// Mirostat mode, tau, eta.
+    pub mirostat: Option<(i64, Option<f64>, Option<f64>)>,
+    /// A GBNF grammar (llama.cpp's own extension).
+    pub grammar: Option<String>,
+}
+
+/// A function that the model may call.
+#[derive(Debug, Clone)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: Option<String>,
+    /// JSON Schema of the arguments, as the client's JSON.
+    pub parameters: Option<Box<RawValue>>,
+    /// The arguments must follow the schema.
+    pub strict: bool,
+}
+
+/// Whether tools are called.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ToolChoice {
+    /// The model decides.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// At least one.
+    Required,
+    /// This one.
+    Named(String),
+}
+
+/// The shape that the answer must have.
+#[derive(Debug, Clone, Default)]
+pub enum Format {
+    /// Free text.
+    #[default]
+    Text,
+    /// Any JSON object.
+    Json,
+    /// JSON that follows a schema.
+    Schema { name: String, schema: Box<RawValue>, strict: bool },
+}
+
+/// How hard to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThinkLevel {
+    /// Little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
+}
+
+/// Whether to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Think {
+    /// As the model does by itself.
+    #[default]
+    Default,
+    /// Not at all.
+    Off,
+    /// With a level and a token budget, where given.
+    On { level: Option<ThinkLevel>, budget: Option<u32> },
+}
+
+/// How long the model stays in memory after this request, with Ollama's meaning.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum KeepAlive {
+    /// So many seconds; 0 unloads at once.
+    Seconds(f64),
+    /// For ever.
+    Forever,
+}
+
+/// What the answer's writer must know of the request, and no engine needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// The client offered OpenAI's old `functions`, and reads calls as `function_call`.
+    pub legacy_functions: bool,
+    /// Names of OpenAI's `custom` tools. Engines see them as functions of one string, `input`.
+    pub custom_tools: Vec<String>,
+    /// The client wants thinking without its text (Anthropic's `display: "omitted"`).
+    pub omit_thinking: bool,
+    /// Types of tools that the client offered and nobody here can run; they were left out.
+    pub dropped_tools: Vec<String>,
+}
+
+/// One request for text, whichever dialect it came in.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The model's name as the client wrote it; answers echo it.
+    pub model: String,
+    /// What to answer.
+    pub prompt: Prompt,
+    /// What may be called.
+    pub tools: Vec<Tool>,
+    /// Whether it must be.
+    pub tool_choice: ToolChoice,
+    /// Several calls at once.
+    pub parallel_tool_calls: Option<bool>,
+    /// How tokens are drawn.
+    pub sampling: Sampling,
+    /// Most tokens to generate; `None` is up to the context.
+    pub max_tokens: Option<u32>,
+    /// Sequences that end the answer; never empty strings.
+    pub stop: Vec<String>,
+    /// The answer's shape.
+    pub format: Format,
+    /// Reasoning.
+    pub think: Think,
+    /// `Some(k)`: log probabilities, with k alternatives each.
+    pub logprobs: Option<u8>,
+    /// How many answers.
+    pub n: u32,
+    /// Whether the client reads a stream.
+    pub stream: bool,
+    /// Whether an OpenAI stream ends with a usage chunk.
+    pub include_usage: bool,
+    /// How long the model stays.
+    pub keep_alive: Option<KeepAlive>,
+    /// The context that the client asks for, in tokens.
+    pub num_ctx: Option<u32>,
+    /// The client asks only that the model be loaded (or unloaded): an empty prompt in Ollama's dialect.
+    pub load_only: bool,
+    /// How the answer is written.
+    pub shape: Shape,
+}
+
+impl Request {
+    /// A request that leaves everything to the defaults: one answer, as free text, not streamed.
+    pub fn new(model: impl Into<String>, prompt: Prompt) -> Self {
+        Self {
+            model: model.into(),
+            prompt,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            parallel_tool_calls: None,
+            sampling: Sampling::default(),
+            max_tokens: None,
+            stop: Vec::new(),
+            format: Format::Text,
+            think: Think::Default,
+            logprobs: None,
+            n: 1,
+            stream: false,
+            include_usage: false,
+            keep_alive: None,
+            num_ctx: None,
+            load_only: false,
+            shape: Shape::default(),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+"""Children and daemons that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.server import Server, children_of, serving
+
+
+@pytest.fixture
+def own(tmp_path: Path, tiny_slow: Path) -> Iterator[Server]:
+    """A server of this test's own, whose model is slow enough to be killed in the middle."""
+    with serving(tmp_path / "home", {"tiny": tiny_slow}, BLAZAR_ENGINE_CONTEXT="8192") as running:
+        yield running
+
+
+MESSAGES = [{"role": "user", "content": "Tell me everything."}]
+STREAMS: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"max_tokens": 8000},
+    "/v1/completions": {"max_tokens": 8000, "prompt": "Tell"},
+    "/v1/messages": {"max_tokens": 8000},
+    "/api/chat": {"options": {"num_predict": 8000}},
+    "/api/generate": {"options": {"num_predict": 8000}, "prompt": "Tell"},
+}
+
+
+def engine_pid(server: Server) -> int:
+    return int(server.ps()[0]["blazar"]["pid"])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("path", STREAMS)
+def test_child_killed_in_a_stream(own: Server, path: str) -> None:
+    body = {"model": "tiny", "stream": True, "messages": MESSAGES} | STREAMS[path]
+    with httpx.stream("POST", own.url + path, json=body, timeout=30) as answer:
+        assert answer.status_code == 200
+        got = b""
+        killed = False
+        for piece in answer.iter_bytes():
+            got += piece
+            if not killed and len(got) > 2000:
+                os.kill(engine_pid(own), signal.SIGKILL)
+                killed = True
+    assert killed
+    last = got.decode().rstrip("\n").rpartition("\n")[2]
+    event = json.loads(last.removeprefix("data: "))
+    detail = event["error"]
+    code = event["blazar_code"] if isinstance(detail, str) else detail["blazar_code"]
+    message = detail if isinstance(detail, str) else detail["message"]
+    assert code == "ENGINE_CRASHED"
+    assert "tiny" in message
+    assert b"[DONE]" not in got
+    again = httpx.post(
+        own.url + path, json=body | {"stream": False, "max_tokens": 4, "options": {"num_predict": 4}}, timeout=60
+    )
+    assert again.status_code == 200, again.text
+
+
+def test_child_killed_in_an_unstreamed_answer(own: Server) -> None:
+    import threading
+
+    httpx.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
+
+    def kill() -> None:
+        while own.busy_slots("tiny") == 0:
+            time.sleep(0.01)
+        os.kill(engine_pid(own), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    answer = httpx.post(
+        f"{own.url}/v1/messages", json={"model": "tiny", "messages": MESSAGES, "max_tokens": 8000}, timeout=30
+    )
+    killer.join()
+    assert answer.status_code == 502
+    assert answer.json()["type"] == "error"
+    assert answer.json()["error"]["blazar_code"] == "ENGINE_CRASHED"
+
+
+def gone(pids: set[int], within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if not any(
+            Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split() for pid in pids
+        ):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("who", ["main", "worker"])
+def test_daemon_killed_leaves_no_child(own: Server, who: str) -> None:
+    httpx.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
+    engine = engine_pid(own)
+    assert own.process is not None
+    everyone = children_of(own.process.pid)
+    assert engine in everyone
+    if who == "main":
+        own.kill()
+    else:
+        worker = min(everyone - {engine})
+        os.kill(worker, signal.SIGKILL)
+        own.process.wait(10)
+    assert gone(everyone, 2)
+    own.start()
+    answer = httpx.post(
+        f"{own.url}/v1/chat/completions", json={"model": "tiny", "messages": MESSAGES, "max_tokens": 4}, timeout=60
+    )
+    assert answer.status_code == 200
+
+
+def test_terminated_daemon_ends_streams_with_a_word_and_leaves_nothing(own: Server) -> None:
+    body = {"model": "tiny", "stream": True, "messages": MESSAGES, "max_tokens": 8000}
+    with httpx.stream("POST", f"{own.url}/v1/chat/completions", json=body, timeout=30) as answer:
+        got = b""
+        asked = False
+        for piece in answer.iter_bytes():
+            got += piece
+            if not asked and len(got) > 2000:
+                assert own.process is not None
+                everyone = children_of(own.process.pid)
+                own.process.send_signal(signal.SIGTERM)
+                asked = True
+    assert own.process is not None
+    assert b'"SHUTTING_DOWN"' in got
+    assert own.process.wait(20) == 0
+    assert gone(everyone, 0.5)
+
+
+def test_a_taken_port_is_exit_three(own: Server) -> None:
+    done = own.cli("serve", check=False)
+    assert done.returncode == 3
+    assert str(own.port) in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,81 @@
+"""Write a tiny random-weight llama-architecture GGUF that real engines load and decode.
+
+The vocabulary is one token per byte plus four control tokens, so decoded text is arbitrary bytes: multi-byte UTF-8
+sequences arrive split over tokens. Weights come from a seeded generator: the same arguments give the same file and, at
+temperature 0, the same text.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gguf
+import numpy as np
+
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def byte_alphabet() -> list[str]:
+    """The printable character that stands for each byte in a byte-level BPE vocabulary, by byte value."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    spare = iter(range(256, 512))
+    return [chr(b) if b in printable else chr(next(spare)) for b in range(256)]
+
+
+def write(
+    path: Path, *, layers: int = 2, width: int = 64, context: int = 4096, vocab_pad: int = 0, seed: int = 0
+) -> None:
+    """Write the model to ``path``; ``vocab_pad`` adds that many unused tokens (for header-parsing benches)."""
+    heads, kv_heads, hidden = 4, 2, 2 * width
+    head = width // heads
+    tokens = [*byte_alphabet(), "<|bos|>", "<|eos|>", "<|im_start|>", "<|im_end|>"]
+    types = [gguf.TokenType.NORMAL] * 256 + [gguf.TokenType.CONTROL] * 4
+    tokens += [f"<|pad{i}|>" for i in range(vocab_pad)]
+    types += [gguf.TokenType.UNUSED] * vocab_pad
+    rng = np.random.default_rng(seed)
+    out = gguf.GGUFWriter(path, "llama")
+    out.add_name(f"tiny-random-{layers}x{width}")
+    out.add_context_length(context)
+    out.add_embedding_length(width)
+    out.add_block_count(layers)
+    out.add_feed_forward_length(hidden)
+    out.add_head_count(heads)
+    out.add_head_count_kv(kv_heads)
+    out.add_layer_norm_rms_eps(1e-5)
+    out.add_rope_dimension_count(head)
+    out.add_vocab_size(len(tokens))
+    out.add_file_type(gguf.LlamaFileType.ALL_F32)
+    out.add_tokenizer_model("gpt2")
+    out.add_tokenizer_pre("gpt-2")
+    out.add_token_list(tokens)
+    out.add_token_types(types)
+    out.add_token_merges(["h e"])
+    out.add_bos_token_id(256)
+    out.add_eos_token_id(259)
+    out.add_add_bos_token(False)
+    out.add_chat_template(CHAT_TEMPLATE)
+
+    def random(name: str, *shape: int) -> None:
+        out.add_tensor(name, (rng.standard_normal(shape) * 0.05).astype(np.float32))
+
+    random("token_embd.weight", len(tokens), width)
+    for i in range(layers):
+        block = f"blk.{i}."
+        for norm in ("attn_norm", "ffn_norm"):
+            out.add_tensor(f"{block}{norm}.weight", np.ones(width, np.float32))
+        random(block + "attn_q.weight", width, width)
+        random(block + "attn_k.weight", head * kv_heads, width)
+        random(block + "attn_v.weight", head * kv_heads, width)
+        random(block + "attn_output.weight", width, width)
+        random(block + "ffn_gate.weight", hidden, width)
+        random(block + "ffn_up.weight", hidden, width)
+        random(block + "ffn_down.weight", width, hidden)
+    out.add_tensor("output_norm.weight", np.ones(width, np.float32))
+    random("output.weight", len(tokens), width)
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()

