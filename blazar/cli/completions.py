@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _SHELLS = ("bash", "zsh", "fish")
 _WHERE = {
@@ -18,6 +22,8 @@ _WHERE = {
 @click.pass_context
 def completions(ctx: click.Context, shell: str) -> None:
     """Print the completion script of SHELL, for the shell to source."""
+    from click.shell_completion import get_completion_class  # noqa: PLC0415 (slow, and only for the script)
+
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"There is no completion for {shell}.", ctx)
@@ -36,6 +42,8 @@ class ModelName(click.types.StringParamType):
         incomplete: str,
     ) -> list[CompletionItem]:
         """Names that begin so. What stands in the way of knowing them is no matter for a Tab."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 (only for a Tab)
+
         from blazar.cli.place import here  # noqa: PLC0415 (only for a Tab)
         from blazar.errors import BlazarError  # noqa: PLC0415
         from blazar.models.library import Library  # noqa: PLC0415

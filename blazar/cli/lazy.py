@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from blazar.cli.commands import Entry
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class LazyGroup(click.Group):
@@ -61,6 +64,8 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names that begin so, without importing what they do."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 (only for a Tab)
+
         found = [
             CompletionItem(entry.name, help=entry.help)
             for entry in self._entries.values()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+import msgspec
 
 from blazar.client import Client
 from blazar.config.load import load
@@ -10,6 +13,12 @@ from blazar.config.paths import Paths
 from blazar.config.schema import Config
 
 _LISTENING = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+
+class _Record(msgspec.Struct):
+    pid: int
+    host: str
+    port: int
 
 
 def url(host: str, port: int) -> str:
@@ -30,10 +39,11 @@ def here() -> tuple[Paths, Config]:
 
 
 def _address(paths: Paths, config: Config) -> str:
-    # A daemon may have been started on another port than the settings name; its record says where.
-    if (paths.run / "daemon.json").exists():
-        from blazar.supervisor import detach  # noqa: PLC0415 (only if there may be one)
-
-        if (daemon := detach.running(paths)) is not None:
-            return url(daemon.host, daemon.port)
+    # A daemon may have been started on another port than the settings name; the record that it leaves says where.
+    try:
+        record = msgspec.json.decode((paths.run / "daemon.json").read_bytes(), type=_Record)
+    except (OSError, msgspec.DecodeError):
+        record = None
+    if record is not None and Path(f"/proc/{record.pid}").exists():
+        return url(record.host, record.port)
     return url(config.server.host, config.server.port)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from blazar.client.problems import problem
 from blazar.client.stream import Stream
 from blazar.client.transport import Address, Exchange
 from blazar.client.types import ChatRequest, Health, Installed, Running
@@ -13,6 +14,7 @@ from blazar.errors import BadGateway
 
 T = TypeVar("T")
 
+_CONNECT_S = 5.0
 _ANSWER_S = 30.0
 
 
@@ -70,12 +72,12 @@ class Client:
 
     def chat(self, request: ChatRequest) -> Stream:
         """Ask for a streamed answer. A load may come first, so the wait has no bound; closing the stream ends it."""
-        exchange = Exchange(self._address, timeout=_ANSWER_S)
+        exchange = Exchange(self._address)
         self._send(exchange, "POST", "/api/chat", request, timeout=None)
         return Stream(exchange)
 
     def _ask(self, method: str, path: str, body: Any, kind: type[T], *, timeout: float | None = _ANSWER_S) -> T:
-        exchange = Exchange(self._address, timeout=_ANSWER_S if timeout is None else timeout)
+        exchange = Exchange(self._address)
         try:
             self._send(exchange, method, path, body, timeout=timeout)
             content = exchange.read()
@@ -88,9 +90,9 @@ class Client:
 
     def _send(self, exchange: Exchange, method: str, path: str, body: Any, *, timeout: float | None) -> None:
         content = None if body is None else msgspec.json.encode(body)
-        status = exchange.send(method, path, content, self._key, wait=timeout)
+        status = exchange.send(method, path, content, self._key, connect=_CONNECT_S, wait=timeout)
         if status >= 300:
             try:
-                raise exchange.problem(status)
+                raise problem(exchange, status)
             finally:
                 exchange.close()

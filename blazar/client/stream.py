@@ -6,7 +6,8 @@ from types import TracebackType
 
 import msgspec
 
-from blazar.client.transport import Exchange, rebuilt
+from blazar.client.problems import rebuilt
+from blazar.client.transport import Exchange
 from blazar.client.types import Part
 
 _decoder = msgspec.json.Decoder(Part)
