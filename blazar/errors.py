@@ -265,6 +265,17 @@ class DaemonUnreachable(BlazarError):
         super().__init__(f"No Blazar daemon answers at {address}. Start one: blazar serve")
 
 
+class DaemonFailed(BlazarError):
+    """A daemon was started and did not come up; its last words are in the message."""
+
+    code, status, summary = "DAEMON_FAILED", 503, "the daemon was started and did not come up"
+
+    def __init__(self, how: str, last_lines: Sequence[str] = ()) -> None:
+        words = f" Its last words: {' | '.join(last_lines)}" if last_lines else ""
+        super().__init__(f"The Blazar daemon {how}.{words}")
+        self.last_lines = tuple(last_lines)
+
+
 class PortTaken(BlazarError):
     """Somebody else listens on our address."""
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Build(msgspec.Struct, frozen=True, kw_only=True):
-    """One installed build of an engine. ``path`` is the program, or for the channel ``pypi`` the interpreter that has the
-    package. ``flags`` are the options that its help page names, empty when it was never probed.
+    """One installed build of an engine. ``path`` is the program, or for the channel ``pypi`` the interpreter that has
+    the package. ``flags`` are the options that its help page names, empty when it was never probed.
     """
 
     kind: str

@@ -1,7 +1,7 @@
 """llama.cpp's server: the launch line, what its log says, and why it ended.
 
-Two channels give the same HTTP surface from the same options: ``local`` is an official ``llama-server``; ``pypi`` is the
-package ``xllamacpp``, which holds the server's code, run by the script ``llamacpp_child.py``.
+Two channels give the same HTTP surface from the same options: ``local`` is an official ``llama-server``; ``pypi`` is
+the package ``xllamacpp``, which holds the server's code, run by the script ``llamacpp_child.py``.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ class LlamaCpp:
         return Failure("engine", f"ended with code {code}")
 
     def telling(self, lines: Sequence[str], count: int) -> tuple[str, ...]:
-        """The newest lines that complain; without any, the newest."""
+        """The first lines that complain, since the cause comes before its consequences; without any, the newest."""
         complaints = [line for line in lines if _ERROR.search(line)]
-        return tuple((complaints or list(lines))[-count:])
+        return tuple(complaints[:count] or lines[-count:])
 
 
 def _where(address: Address) -> list[tuple[str, ...]]:

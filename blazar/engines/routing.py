@@ -22,7 +22,8 @@ def choose(
 ) -> tuple[Adapter, Build]:
     """The build that runs ``model``: the active one of its kind, else a local one, else a wheel.
 
-    ``channel`` other than ``auto`` leaves only that channel. Raises ModelUnsupportedEngine with the command that cures it.
+    ``channel`` other than ``auto`` leaves only that channel. Raises ModelUnsupportedEngine with the command that cures
+    it.
     """
     able = [adapter for adapter in adapters if model.format in adapter.formats]
     if not able:

@@ -75,7 +75,7 @@ def kill_group(leader: int, owner: Path) -> int:
 
 def processes() -> list[int]:
     """Every process that can be seen."""
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
 
 
 def is_marked(pid: int, owner: Path) -> bool:
@@ -137,7 +137,7 @@ def write_private(path: Path, data: bytes) -> None:
     """Write a file that only this user may read, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(data)
     beside.replace(path)
 

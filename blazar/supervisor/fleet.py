@@ -98,11 +98,13 @@ class Fleet:
         self._lock.give()
 
     async def ensure_ready(self, model: Model, *, context: int | None = None) -> Lease:
-        """A lease on the instance of ``model``, which is loaded first if need be, once for all who ask at the same time.
+        """A lease on the instance of ``model``, which is loaded first if need be, once for all who ask together.
 
-        ``context`` (tokens) is the least that will do; an instance with less is replaced when nobody uses it. Cancelling
-        this leaves the load to the others, or to itself. Raises EngineCrashed, ModelLoadTimeout, InsufficientMemory,
-        ModelTooLarge, EngineCircuitOpen, ModelUnsupportedEngine, AllSlotsBusy, BadRequest, ShuttingDown.
+        ``context`` (tokens) is the least that will do; an instance with less is replaced when nobody uses it.
+        Cancelling this leaves the load to the others, or to itself.
+
+        Raises EngineCrashed, ModelLoadTimeout, InsufficientMemory, ModelTooLarge, EngineCircuitOpen,
+        ModelUnsupportedEngine, AllSlotsBusy, BadRequest, ShuttingDown.
         """
         asked = context_asked(model, context)
         while True:
@@ -117,7 +119,7 @@ class Fleet:
                 await self._drain(instance, f"a context of {asked} was asked for")
             elif asked is not None and asked > instance.context:
                 raise BadRequest(
-                    f"The engine gave '{model.name}' a context of {instance.context} tokens where {asked} were asked for.",
+                    f"The engine gives '{model.name}' a context of {instance.context} tokens; {asked} were asked for.",
                     param="num_ctx",
                 )
             else:
@@ -133,8 +135,8 @@ class Fleet:
         return tuple(instance.view(self._expiry(instance)) for instance in self._instances.values())
 
     async def unload(self, name: str, reason: str) -> bool:
-        """Have a model leave: at once when it is idle, else after its last lease. Returns when it is gone; ``False`` when
-        it was not loaded or is still held.
+        """Have a model leave: at once when it is idle, else after its last lease. Returns when it is gone; ``False``
+        when it was not loaded or is still held.
         """
         instance = self._instances.get(name)
         if instance is None:

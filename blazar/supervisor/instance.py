@@ -23,8 +23,8 @@ _LAST_WORDS = 3
 
 
 class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance at one moment. Times are civil nanoseconds; ``expires_at_ns`` is ``None`` for "never"; ``progress`` is
-    0 to 1 while loading, when known; ``reason`` says why it waits or leaves.
+    """An instance at one moment. Times are civil nanoseconds; ``expires_at_ns`` is ``None`` for "never"; ``progress``
+    is 0 to 1 while loading, when known; ``reason`` says why it waits or leaves.
     """
 
     name: str
@@ -53,7 +53,8 @@ class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
 class Instance:
     """One life of one model in memory. Only the fleet changes it; everybody else reads.
 
-    ``gone`` is set when it can serve no longer, ``changed`` fires whenever ``state``, ``in_flight`` or ``draining`` does.
+    ``gone`` is set when it can serve no longer, ``changed`` fires whenever ``state``, ``in_flight`` or
+    ``draining`` does.
     """
 
     def __init__(
@@ -214,7 +215,8 @@ class Lease:
     def release(self, keep_alive_s: float | None = None) -> None:
         """Let go; a second call does nothing.
 
-        ``keep_alive_s`` is how long the model then stays: ``None`` as before, 0 leaves when idle, negative stays for good.
+        ``keep_alive_s`` is how long the model then stays: ``None`` as before, 0 leaves when idle, negative stays for
+        good.
         """
         give_back, self._give_back = self._give_back, None
         if give_back is not None:

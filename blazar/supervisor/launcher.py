@@ -28,7 +28,7 @@ def main() -> None:
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
     # A listening socket of the parent that leaked into an engine would keep the port taken.
-    os.closerange(3, max(int(fd) for fd in os.listdir("/proc/self/fd")) + 1)
+    os.closerange(3, max(int(fd.name) for fd in Path("/proc/self/fd").iterdir()) + 1)
     for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -41,4 +41,5 @@ class HostMemory:
 
 def _meminfo(key: str) -> int:
     text = Path("/proc/meminfo").read_text()
-    return int(text.split(f"{key}:", 1)[1].split(None, 1)[0]) * 1024
+    value: int = int(text.split(f"{key}:", 1)[1].split(None, 1)[0]) * 1024
+    return value

@@ -37,8 +37,8 @@ class Room:
         self.freed = Wake()
 
     async def make(self, instance: Instance, wait_s: float) -> None:
-        """Return when ``instance``, which needs ``instance.need`` bytes, may load; it is in state LOADING from that moment,
-        and its need is taken into account for everybody else.
+        """Return when ``instance``, which needs ``instance.need`` bytes, may load; it is in state LOADING from that
+        moment, and its need counts for everybody else.
 
         Raises ModelTooLarge, or InsufficientMemory after ``wait_s`` seconds, or at once when nobody here could leave.
         """

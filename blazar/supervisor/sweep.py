@@ -37,16 +37,26 @@ def forget(run: Path, token: str) -> None:
         (run / f"{token}.{suffix}").unlink(missing_ok=True)
 
 
+def _records(run: Path) -> list[Pidfile]:
+    found: list[Pidfile] = []
+    for path in sorted(run.glob("*.child")):
+        with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
+            found.append(msgspec.json.decode(path.read_bytes(), type=Pidfile))
+    return found
+
+
+def _clear(run: Path) -> None:
+    for path in (*run.glob("*.child"), *run.glob("*.sock")):
+        path.unlink(missing_ok=True)
+
+
 async def sweep(run: Path, owner: Path) -> list[Pidfile]:
     """End the children of an earlier life and remove their files; says which were still alive.
 
     Only for the one process that holds this home's lock. SIGTERM, 2 s, SIGKILL, never to a process whose start time
     differs from the recorded one.
     """
-    found: list[Pidfile] = []
-    for path in sorted(run.glob("*.child")):
-        with contextlib.suppress(OSError, msgspec.DecodeError, msgspec.ValidationError):
-            found.append(msgspec.json.decode(path.read_bytes(), type=Pidfile))
+    found = _records(run)
     orphans = [child for child in found if _lives(child)]
     for child in orphans:
         effects.send(child.pid, signal.SIGTERM)
@@ -59,8 +69,7 @@ async def sweep(run: Path, owner: Path) -> list[Pidfile]:
             effects.send(child.pid, signal.SIGKILL)
     for child in found:
         effects.kill_group(child.pid, owner)
-    for path in (*run.glob("*.child"), *run.glob("*.sock")):
-        path.unlink(missing_ok=True)
+    _clear(run)
     return orphans
 
 

@@ -1,0 +1,83 @@
+"""Decisions about memory, from snapshots."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blazar.supervisor.policy import Tenant, decide
+from blazar.supervisor.state import MOVES, OVER, State, move
+
+
+def tenant(
+    name: str, *, idle: bool = True, stopping: bool = False, room: int = 10, growth: int = 0, used: int = 0
+) -> Tenant:
+    return Tenant(name, idle, stopping, room, growth, used)
+
+
+def test_what_fits_loads_and_what_was_promised_is_not_free() -> None:
+    assert decide(10, 10, 100, []).act == "load"
+    busy = tenant("busy", idle=False, growth=1)
+    assert decide(10, 10, 100, [busy]).act == "wait"
+    assert decide(9, 10, 100, [busy]).act == "load"
+
+
+def test_no_more_go_than_must_and_the_longest_unused_first() -> None:
+    tenants = [tenant("new", used=3), tenant("old", used=1), tenant("middle", used=2)]
+    assert decide(15, 5, 100, tenants).victims == ("old",)
+    assert decide(25, 5, 100, tenants).victims == ("old", "middle")
+
+
+def test_nobody_goes_in_vain() -> None:
+    decision = decide(60, 5, 100, [tenant("idle"), tenant("busy", idle=False, room=80)])
+    assert (decision.act, decision.victims) == ("wait", ())
+
+
+def test_while_one_goes_no_other_is_sent() -> None:
+    assert decide(20, 5, 100, [tenant("going", idle=False, stopping=True), tenant("idle")]).act == "wait"
+
+
+def test_larger_than_everything_and_nobody_to_wait_for() -> None:
+    assert decide(101, 50, 100, [tenant("idle")]).act == "never"
+    assert decide(90, 50, 100, []).act == "refuse"
+
+
+@given(
+    st.integers(0, 200),
+    st.integers(0, 200),
+    st.lists(
+        st.tuples(st.booleans(), st.booleans(), st.integers(0, 100), st.integers(0, 50), st.integers(0, 9)), max_size=6
+    ),
+)
+def test_only_the_idle_go_and_only_when_it_helps(
+    need: int, available: int, facts: list[tuple[bool, bool, int, int, int]]
+) -> None:
+    tenants = [
+        tenant(str(i), idle=idle and not stopping, stopping=stopping, room=room, growth=growth, used=used)
+        for i, (idle, stopping, room, growth, used) in enumerate(facts)
+    ]
+    decision = decide(need, available, 200, tenants)
+    by_name = {one.name: one for one in tenants}
+    free = available - sum(one.growth for one in tenants)
+    assert (decision.act == "load") == (need <= free and need <= 200)
+    if decision.act == "evict":
+        victims = [by_name[name] for name in decision.victims]
+        assert victims
+        assert all(victim.idle for victim in victims)
+        assert free + sum(victim.room for victim in victims) >= need
+        assert free + sum(victim.room for victim in victims[:-1]) < need
+    else:
+        assert decision.victims == ()
+
+
+def test_the_table_of_states() -> None:
+    assert {State.STOPPED, State.FAILED, State.CRASHED} == OVER
+    assert move(State.LOADING, State.READY) is State.READY
+    for old, new in ((State.READY, State.LOADING), (State.CRASHED, State.READY), (State.WAITING, State.READY)):
+        with pytest.raises(AssertionError):
+            move(old, new)
+    reachable = {State.WAITING}
+    for _ in State:
+        reachable |= {new for old in reachable for new in MOVES[old]}
+    assert reachable == set(State)
