@@ -294,6 +294,40 @@ class InsufficientMemory(BlazarError):
         super().__init__(f"'{model}' needs {needs / 1e9:.1f} GB and {free / 1e9:.1f} GB is free.{held}")
 
 
+class StoreUnusable(BlazarError):
+    """The database cannot be used; the sentence says why and what to do."""
+
+    code, status, summary = "STORE_UNUSABLE", 500, "the database is damaged, of a newer version, or not writable"
+
+    def __init__(self, path: object, reason: str) -> None:
+        super().__init__(f"The database {path} cannot be used: {reason}.")
+        self.path = str(path)
+        self.reason = reason
+
+
+class NoModelInside(BlazarError):
+    """A source was read and holds no model; says what it holds."""
+
+    code, status, summary = "NO_MODEL_INSIDE", 422, "a package or file to pull from holds no model, or more than one"
+
+    def __init__(self, source: str, reason: str, holds: Sequence[str] = ()) -> None:
+        inside = f" It holds {', '.join(holds)}." if holds else ""
+        super().__init__(f"{source} {reason}.{inside}")
+        self.source = source
+        self.holds = tuple(holds)
+
+
+class DownloadFailed(BlazarError):
+    """Something could not be fetched, or what came is not what was promised."""
+
+    code, status, summary = "DOWNLOAD_FAILED", 502, "a model or package could not be fetched"
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"{what} could not be fetched: {reason}.")
+        self.what = what
+        self.reason = reason
+
+
 class InsufficientStorage(BlazarError):
     """The disk is too full."""
 

@@ -1,1 +1,6 @@
 """A typed HTTP client of a running gateway."""
+
+from blazar.client.client import Client
+from blazar.client.stream import Stream
+
+__all__ = ["Client", "Stream"]

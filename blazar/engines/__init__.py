@@ -1,1 +1,1 @@
-"""What can run a model: one file per kind, and the choice between them."""
+"""What each engine kind wants: its launch line, its words when it fails, and which build runs which model."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import falcon
 import falcon.asgi
+import msgspec
+from falcon.media import JSONHandler
 
 from blazar.errors import BadRequest, BlazarError, Internal, MethodNotAllowed, NotFound, PayloadTooLarge
 from blazar.gateway import errors
@@ -61,6 +63,7 @@ def routes(node: Node) -> dict[str, Any]:
 def create_app(node: Node) -> Shell:
     """The whole ASGI app over ``node``, which its lifespan starts and stops."""
     app = falcon.asgi.App()
+    app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=msgspec.json.encode)
     app.add_error_handler(BlazarError, _refused)
     app.add_error_handler(falcon.HTTPError, _falcon_error)
     app.add_error_handler(Exception, _fault)

@@ -30,6 +30,7 @@ class Context:
         "queue_ns",
         "scope",
         "stack",
+        "streaming",
         "started_ns",
         "status",
         "task",
@@ -46,7 +47,8 @@ class Context:
         self.task = asyncio.current_task()
         self.gone = False
         self.over = False
-        self.status = 0
+        self.status = 200
+        self.streaming = False
         self.model = ""
         self.load_ns = 0
         self.queue_ns = 0
@@ -69,8 +71,12 @@ class Context:
         leaving: Any = self._receive()
         leaving.add_done_callback(self._left)
 
-    def _left(self, _: object) -> None:
-        if not self.over:
+    def _left(self, told: Any) -> None:
+        if self.over:
+            return
+        if told.result()["type"] == "http.request":
+            self.watch_client()  # the empty end of a body whose length was known
+        else:
             self.gone = True
             if self.task is not None:
                 self.task.cancel()

@@ -93,13 +93,13 @@ async def answer(node: Node, inbound: _native.Inbound, req: Request, resp: Respo
         await delivery.head()
         _raise_fault(exchange, instance)
         resp.stream = delivery
+        context.streaming = True
         resp.set_header("cache-control", "no-cache")
         resp.set_header("x-accel-buffering", "no")
     else:
         whole = await delivery.whole()
         _raise_fault(exchange, instance)
         resp.data = whole
-    context.status = 200
     resp.content_type = exchange.content_type
     resp.set_header("x-blazar-trace-id", context.trace)
     resp.set_header("server-timing", _timing(context, exchange))

@@ -83,6 +83,8 @@ class Shell:
             await self._refuse(context, error, send)
         except Exception:  # noqa: BLE001  (the last line of defence: it is logged, the client gets a trace id)
             _log.exception("trace %s %s", context.trace, context.path)
+            if context.streaming:
+                raise  # the head is out; the server cuts the connection
             await self._refuse(context, Internal(context.trace), send)
         finally:
             context.over = True

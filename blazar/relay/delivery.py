@@ -54,7 +54,8 @@ class Answer(Protocol):
 
 
 class Delivery:
-    """Iterate for the client's bytes. ``close`` on every path: it stops the engine unless the answer was complete.
+    """Iterate for the client's bytes. :meth:`Relay.close` it on every path: that stops the engine unless the answer was
+    complete. (It has no ``close`` of its own: Falcon would await it.)
 
     ``explain`` is asked when the connection ends before the answer does; it may wait a moment to learn that the
     child died. ``again`` sends the request once more on a fresh connection, where a kept one
@@ -187,7 +188,7 @@ class Delivery:
                 await self._wait()
         return self._take()
 
-    def close(self) -> None:
+    def abandon(self) -> None:
         """Give the connection up. An answer that was not complete is cancelled in the engine."""
         self.ended = True
         self._buffer.clear()

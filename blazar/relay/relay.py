@@ -108,7 +108,7 @@ class Relay:
     def close(self, delivery: Delivery) -> None:
         """The client has all of it, or has left."""
         self._live.pop(delivery, None)
-        delivery.close()
+        delivery.abandon()
 
     def child_left(self, name: str, generation: int) -> None:
         """Close what leads to a child that is gone."""

@@ -1,1 +1,56 @@
-"""SQLite: one writer, numbered migrations, one module per table family. SQL stays here."""
+"""SQLite: one writer, numbered migrations, one module per table family. SQL stays here.
+
+``open`` gives the whole database as one value; each table family is an attribute of it. All calls are synchronous and
+short. Any thread may make them; any number of processes may hold the same file open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from blazar.store.builds import BuildRow, BuildRows
+from blazar.store.connection import Connection
+from blazar.store.measures import MeasureRow, MeasureRows
+from blazar.store.models import ModelRow, ModelRows
+
+__all__ = ["BuildRow", "BuildRows", "MeasureRow", "MeasureRows", "ModelRow", "ModelRows", "Store", "open"]
+
+
+class Store:
+    """The database. ``models``, ``builds`` and ``measures`` are its table families."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.models = ModelRows(connection)
+        self.builds = BuildRows(connection)
+        self.measures = MeasureRows(connection)
+
+    def data_version(self) -> tuple[int, int]:
+        """A value that differs from an earlier one when this or another process wrote in between."""
+        return self._connection.data_version()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Several writes as one: all of them are kept, or after an exception none. May be nested."""
+        with self._connection.write():
+            yield
+
+    def close(self) -> None:
+        """Give the file back. The last one to leave folds the write-ahead log into it."""
+        self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open(path: Path) -> Store:  # noqa: A001  (store.open reads as what it does)
+    """Open or make the database at ``path`` and bring it to this version.
+
+    Raises ``StoreUnusable`` when the file is of a newer Blazar (it is left untouched), damaged, or not writable.
+    """
+    return Store(Connection(path))

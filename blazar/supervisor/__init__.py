@@ -1,1 +1,1 @@
-"""The children: how they start, what state they are in, when they leave."""
+"""The children: one owner (``fleet``), states as a table, pure decisions, and one narrow door to the system."""

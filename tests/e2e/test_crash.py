@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -23,7 +24,7 @@ def own(tmp_path: Path, tiny_slow: Path) -> Iterator[Server]:
 
 
 MESSAGES = [{"role": "user", "content": "Tell me everything."}]
-STREAMS = {
+STREAMS: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"max_tokens": 8000},
     "/v1/completions": {"max_tokens": 8000, "prompt": "Tell"},
     "/v1/messages": {"max_tokens": 8000},
@@ -128,6 +129,7 @@ def test_terminated_daemon_ends_streams_with_a_word_and_leaves_nothing(own: Serv
                 everyone = children_of(own.process.pid)
                 own.process.send_signal(signal.SIGTERM)
                 asked = True
+    assert own.process is not None
     assert b'"SHUTTING_DOWN"' in got
     assert own.process.wait(20) == 0
     assert gone(everyone, 0.5)

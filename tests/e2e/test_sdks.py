@@ -61,15 +61,16 @@ async def ask_openai(client: openai.AsyncOpenAI, *, seed: int = 1) -> str:
 
 async def ask_anthropic(client: anthropic.AsyncAnthropic) -> str:
     messages: Any = [{"role": "user", "content": QUESTION}]
+    greedy = {"temperature": 0}  # the newest SDK has no parameter for it
     whole = await client.messages.create(
-        model="tiny", max_tokens=24, system="Be brief.", messages=messages, temperature=0
+        model="tiny", max_tokens=24, system="Be brief.", messages=messages, extra_body=greedy
     )
     assert whole.type == "message"
     assert whole.stop_reason == "max_tokens"
     assert whole.usage.output_tokens == 24
     kinds: list[str] = []
     async with client.messages.stream(
-        model="tiny", max_tokens=24, system="Be brief.", messages=messages, temperature=0
+        model="tiny", max_tokens=24, system="Be brief.", messages=messages, extra_body=greedy
     ) as stream:
         async for event in stream:
             kinds.append(event.type)

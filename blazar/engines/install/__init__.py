@@ -1,1 +1,1 @@
-"""How engine builds come here: channels, each verified."""
+"""Builds of engines on this machine: found, probed once each, remembered, installed and removed."""

@@ -2,4 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod call;
 pub mod chat;
+pub mod dialect;
+pub mod engine;
+pub mod exchange;
+pub mod http1;
+pub mod sse;

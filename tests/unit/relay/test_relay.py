@@ -1,4 +1,4 @@
-"""The relay over real sockets, against a small engine of the test's own; the native object is stood in for by ``Lines``."""
+"""The relay over real sockets, against a small engine of the test's own; ``Lines`` stands in for the native object."""
 
 from __future__ import annotations
 

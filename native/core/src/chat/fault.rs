@@ -47,8 +47,8 @@ pub struct Fault {
     pub kind: FaultKind,
     /// One sentence for a person.
     pub message: String,
-    /// The `blazar_code` that the client reads, where Python gave one.
-    pub code: &'static str,
+    /// The `blazar_code` that the client reads.
+    pub code: String,
     /// HTTP status that this failure has before a stream begins.
     pub status: u16,
     /// Tokens of the prompt.
@@ -69,6 +69,6 @@ impl Fault {
             FaultKind::Crashed => ("ENGINE_CRASHED", 502),
             FaultKind::Internal => ("INTERNAL", 500),
         };
-        Self { kind, message: message.into(), code, status, tokens: None, context: None }
+        Self { kind, message: message.into(), code: code.to_owned(), status, tokens: None, context: None }
     }
 }

@@ -1,0 +1,96 @@
+"""The daemon's control API as methods."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from blazar.client.stream import Stream
+from blazar.client.transport import Address, Exchange
+from blazar.client.types import ChatRequest, Health, Installed, Running
+from blazar.errors import BadGateway
+
+T = TypeVar("T")
+
+_ANSWER_S = 30.0
+
+
+class _Tags(msgspec.Struct):
+    models: tuple[Installed, ...]
+
+
+class _Ps(msgspec.Struct):
+    models: tuple[Running, ...]
+
+
+class Client:
+    """Talks to the daemon at ``address`` (``http://host:port``), with ``key`` where it wants one.
+
+    Every method raises ``DaemonUnreachable`` when nobody listens, and otherwise the error that the daemon reports, as the
+    same class with the same sentence. Each call has a connection of its own, so a client may be used from any thread.
+    """
+
+    def __init__(self, address: str, key: str | None = None) -> None:
+        self._address = Address(address)
+        self._key = key
+
+    @property
+    def address(self) -> str:
+        """Where the daemon is, as a URL without a path."""
+        return self._address.url
+
+    def health(self, *, timeout: float = 5.0) -> Health:
+        """That the daemon answers, and its version. ``BadGateway`` if something else listens there."""
+        health = self._ask("GET", "/health", None, Health, timeout=timeout)
+        if not health.version:
+            raise BadGateway(f"What answers at {self.address} is no Blazar daemon.")
+        return health
+
+    def tags(self) -> tuple[Installed, ...]:
+        """The models of the catalogue."""
+        return self._ask("GET", "/api/tags", None, _Tags).models
+
+    def ps(self) -> tuple[Running, ...]:
+        """The models in memory."""
+        return self._ask("GET", "/api/ps", None, _Ps).models
+
+    def show(self, model: str, *, verbose: bool = False) -> dict[str, Any]:
+        """What ``/api/show`` says of a model; keys as in Ollama."""
+        return self._ask("POST", "/api/show", {"model": model, "verbose": verbose}, dict[str, Any])
+
+    def unload(self, model: str) -> None:
+        """Take a model out of memory when its last request is done."""
+        body = {"model": model, "keep_alive": 0, "stream": False}
+        self._ask("POST", "/api/generate", body, dict[str, Any], timeout=None)
+
+    def load(self, model: str) -> None:
+        """Bring a model into memory; returns when it answers."""
+        self._ask("POST", "/api/generate", {"model": model, "stream": False}, dict[str, Any], timeout=None)
+
+    def chat(self, request: ChatRequest) -> Stream:
+        """Ask for an answer and stream it. A load may come first, so the wait has no bound; closing the stream ends it."""
+        exchange = Exchange(self._address, timeout=_ANSWER_S)
+        self._send(exchange, "POST", "/api/chat", request, timeout=None)
+        return Stream(exchange)
+
+    def _ask(self, method: str, path: str, body: Any, kind: type[T], *, timeout: float | None = _ANSWER_S) -> T:
+        exchange = Exchange(self._address, timeout=_ANSWER_S if timeout is None else timeout)
+        try:
+            self._send(exchange, method, path, body, timeout=timeout)
+            content = exchange.read()
+        finally:
+            exchange.close()
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except msgspec.DecodeError as fault:
+            raise BadGateway(f"What answers at {self.address} is no Blazar daemon: {path} made no sense.") from fault
+
+    def _send(self, exchange: Exchange, method: str, path: str, body: Any, *, timeout: float | None) -> None:
+        content = None if body is None else msgspec.json.encode(body)
+        status = exchange.send(method, path, content, self._key, wait=timeout)
+        if status >= 300:
+            try:
+                raise exchange.problem(status)
+            finally:
+                exchange.close()

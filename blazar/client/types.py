@@ -1,0 +1,108 @@
+"""What the gateway answers, as far as the command line reads it. Unknown fields are ignored: a newer daemon says more."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Health(msgspec.Struct, frozen=True):
+    """Who answers at the address."""
+
+    status: str
+    version: str = ""
+    pid: int | None = None
+
+
+class Details(msgspec.Struct, frozen=True):
+    """What a model is made of, in Ollama's words."""
+
+    format: str = ""
+    family: str = ""
+    parameter_size: str = ""
+    quantization_level: str = ""
+
+
+class Runtime(msgspec.Struct, frozen=True):
+    """What Blazar knows of a running instance beyond Ollama's fields. ``slots`` and the counts are of requests."""
+
+    state: str = ""
+    pid: int | None = None
+    port: int | None = None
+    engine: str = ""
+    build: str = ""
+    slots: int = 0
+    in_flight: int = 0
+    queued: int = 0
+
+
+class Running(msgspec.Struct, frozen=True):
+    """One row of ``/api/ps``. ``size`` and ``size_vram`` are bytes, ``expires_at`` is RFC 3339."""
+
+    name: str
+    size: int = 0
+    size_vram: int = 0
+    context_length: int = 0
+    expires_at: str = ""
+    details: Details = Details()
+    blazar: Runtime = Runtime()
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """One row of ``/api/tags``. ``size`` is bytes, ``modified_at`` is RFC 3339."""
+
+    name: str
+    size: int = 0
+    digest: str = ""
+    modified_at: str = ""
+    details: Details = Details()
+    capabilities: tuple[str, ...] = ()
+
+
+class Message(msgspec.Struct, omit_defaults=True):
+    """One turn of a conversation."""
+
+    role: str
+    content: str = ""
+    thinking: str = ""
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What one line of an answer adds."""
+
+    content: str = ""
+    thinking: str = ""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One line of a streamed answer; the last has ``done`` and the figures. Durations are nanoseconds."""
+
+    message: Said = Said()
+    done: bool = False
+    done_reason: str = ""
+    total_duration: int = 0
+    load_duration: int = 0
+    prompt_eval_count: int = 0
+    prompt_eval_duration: int = 0
+    eval_count: int = 0
+    eval_duration: int = 0
+    error: str | None = None
+    blazar_code: str = ""
+
+
+class ChatRequest(msgspec.Struct, omit_defaults=True):
+    """The body of ``/api/chat``. ``keep_alive`` is seconds or a duration such as ``5m``; negative means forever."""
+
+    model: str
+    messages: list[Message]
+    stream: bool | None = None
+    options: dict[str, int | float | str | bool | list[str]] | None = None
+    think: bool | str | None = None
+    format: str | None = None
+    keep_alive: int | float | str | None = None
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """The body of an error."""
+
+    error: str = ""
+    blazar_code: str = ""

@@ -1,0 +1,70 @@
+"""Where builds of llama.cpp come from: a package in this environment or in an environment of its own, or a path."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from blazar.engines.base import Build
+from blazar.engines.llamacpp import SHIM
+
+if TYPE_CHECKING:
+    from blazar.config.paths import Paths
+    from blazar.config.schema import Engine
+
+KIND = "llamacpp"
+PACKAGE = "xllamacpp"
+LOCAL_TAG = "local"
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A build that seems to be there, before it was asked anything."""
+
+    tag: str
+    channel: str
+    path: str
+    fingerprint: str
+
+    def build(self) -> Build:
+        """As a build of which nothing more is known."""
+        return Build(kind=KIND, tag=self.tag, channel=self.channel, path=self.path, fingerprint=self.fingerprint)
+
+
+def candidates(options: Engine, paths: Paths) -> Iterator[Candidate]:
+    """Everything on this machine that may be a build of llama.cpp. Reads names and dates only."""
+    if options.llamacpp_path and (found := local(options.llamacpp_path)):
+        yield found
+    for home in sorted((paths.engines / KIND).glob("*/pyvenv.cfg")):
+        yield from venv(home.parent)
+    try:
+        here = version(PACKAGE)
+    except PackageNotFoundError:
+        return
+    yield Candidate(f"{PACKAGE}-{here}", "pypi", sys.executable, f"{here} {sys.executable} {_stamp(SHIM)}")
+
+
+def local(path: str) -> Candidate | None:
+    """The program at ``path``, or found under that name on the search path."""
+    program = shutil.which(Path(path).expanduser())
+    if program is None:
+        return None
+    absolute = Path(program).absolute()
+    return Candidate(LOCAL_TAG, "local", str(absolute), f"{absolute} {_stamp(absolute)}")
+
+
+def venv(home: Path) -> Iterator[Candidate]:
+    """The build in the environment at ``home``, if there is one."""
+    for facts in home.glob(f"lib/python*/site-packages/{PACKAGE}-*.dist-info"):
+        program = home / "bin" / "python"
+        yield Candidate(home.name, "pypi", str(program), f"{facts.name} {program} {_stamp(SHIM)}")
+
+
+def _stamp(path: Path) -> str:
+    stat = path.stat()
+    return f"{stat.st_size}-{stat.st_mtime_ns}"

@@ -1,0 +1,69 @@
+"""Install llama.cpp's server as a wheel into an environment of its own, beside the builds that are there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blazar.engines.install import channels
+from blazar.engines.install.builds import build_of, probe, row_of
+from blazar.errors import Conflict, DownloadFailed
+
+if TYPE_CHECKING:
+    from blazar.config.paths import Paths
+    from blazar.engines.base import Build
+    from blazar.store.builds import BuildRows
+
+
+def install(paths: Paths, rows: BuildRows, *, version: str = "", pip_args: Sequence[str] = ()) -> Build:
+    """Fetch and activate a build; ``version`` empty means the newest. Blocks for as long as pip takes.
+
+    Raises DownloadFailed with pip's last words, Conflict when that version is there already, ConfigError when it does
+    not answer. What was begun is removed.
+    """
+    home = paths.engines / channels.KIND
+    home.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
+    try:
+        wanted = f"{channels.PACKAGE}=={version}" if version else channels.PACKAGE
+        _run(wanted, [sys.executable, "-m", "venv", "--without-pip", str(beside)])
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            str(beside / "bin" / "python"),
+            "install",
+            "--no-input",
+            "--quiet",
+        ]
+        _run(wanted, [*pip, *pip_args, wanted])
+        tag = next(beside.glob(f"lib/python*/site-packages/{channels.PACKAGE}-*.dist-info")).name.removesuffix(
+            ".dist-info"
+        )
+        target = home / tag
+        if target.exists():
+            raise Conflict(f"The build {tag} of llama.cpp is installed already.")
+        beside.rename(target)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    try:
+        row = row_of(probe(next(channels.venv(target)).build()), active=True)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+    rows.put(row)
+    return build_of(row)
+
+
+def _run(what: str, argv: Sequence[str]) -> None:
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        said = " | ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
+        raise DownloadFailed(what, f"pip ended with code {done.returncode}: {said}")

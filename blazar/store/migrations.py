@@ -1,0 +1,65 @@
+"""The numbered steps from an empty file to this version's tables. A step that was released never changes again."""
+
+from __future__ import annotations
+
+_FIRST = (
+    # Names are ASCII (models.reference sees to that), so NOCASE folds all of them.
+    """
+    CREATE TABLE models (
+        id             INTEGER PRIMARY KEY,
+        name           TEXT NOT NULL COLLATE NOCASE UNIQUE,
+        source         TEXT NOT NULL,
+        size           INTEGER NOT NULL,
+        digest         TEXT NOT NULL,
+        format         TEXT NOT NULL,
+        architecture   TEXT NOT NULL,
+        parameters     INTEGER NOT NULL,
+        context_length INTEGER NOT NULL,
+        quantization   TEXT NOT NULL,
+        capabilities   TEXT NOT NULL,
+        owned          INTEGER NOT NULL,
+        added_ns       INTEGER NOT NULL,
+        modified_ns    INTEGER NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE model_files (
+        model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        path     TEXT NOT NULL,
+        PRIMARY KEY (model_id, position)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX model_files_by_path ON model_files (path)",
+    """
+    CREATE TABLE builds (
+        kind        TEXT NOT NULL,
+        tag         TEXT NOT NULL,
+        channel     TEXT NOT NULL,
+        path        TEXT NOT NULL,
+        version     TEXT NOT NULL,
+        flags       TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        active      INTEGER NOT NULL,
+        added_ns    INTEGER NOT NULL,
+        PRIMARY KEY (kind, tag)
+    ) WITHOUT ROWID
+    """,
+    "CREATE UNIQUE INDEX builds_one_active ON builds (kind) WHERE active",
+    """
+    CREATE TABLE measures (
+        model_id       INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
+        kind           TEXT NOT NULL,
+        tag            TEXT NOT NULL,
+        context        INTEGER NOT NULL,
+        slots          INTEGER NOT NULL,
+        resident_bytes INTEGER NOT NULL,
+        load_seconds   REAL NOT NULL,
+        measured_ns    INTEGER NOT NULL,
+        PRIMARY KEY (model_id, kind, tag)
+    ) WITHOUT ROWID
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+"""Step ``n`` (from 1) leads from ``user_version`` n - 1 to n; the statements of one step are one transaction."""

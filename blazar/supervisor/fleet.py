@@ -1,0 +1,426 @@
+"""All children, and the one owner of them. Others ask for a lease, or for a snapshot."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from blazar.engines.base import Adapter, Build
+from blazar.engines.install.builds import installed
+from blazar.engines.llamacpp import LlamaCpp
+from blazar.engines.routing import choose
+from blazar.errors import AllSlotsBusy, BadRequest, BlazarError, EngineCrashed, InsufficientMemory, ShuttingDown
+from blazar.store.measures import MeasureRow
+from blazar.supervisor import effects, ports, sweep
+from blazar.supervisor.circuit import Circuits
+from blazar.supervisor.files import log_name
+from blazar.supervisor.instance import Instance, InstanceView, Lease
+from blazar.supervisor.loading import until_ready
+from blazar.supervisor.lock import Lock
+from blazar.supervisor.memory import HostMemory, Memory
+from blazar.supervisor.process import Child
+from blazar.supervisor.room import Room
+from blazar.supervisor.settings import context_asked, settings_for
+from blazar.supervisor.state import OVER, State
+
+if TYPE_CHECKING:
+    from blazar.clock import Clock
+    from blazar.config.paths import Paths
+    from blazar.config.schema import Config
+    from blazar.models.catalogue import Catalogue, Model
+    from blazar.observe.events import Events
+    from blazar.store import Store
+
+_log = logging.getLogger(__name__)
+_LOCK_S = 5.0
+_LONGEST_S = 10 * 365 * 86400.0
+
+
+class Fleet:
+    """Loads models, holds them while they are leased, and lets them go. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        paths: Paths,
+        catalogue: Catalogue,
+        store: Store,
+        events: Events,
+        clock: Clock,
+        *,
+        memory: Memory | None = None,
+        adapters: Sequence[Adapter] = (LlamaCpp(),),
+    ) -> None:
+        self._config = config
+        self._paths = paths
+        self._catalogue = catalogue
+        self._store = store
+        self._events = events
+        self._clock = clock
+        self._adapters = adapters
+        self._memory = memory if memory is not None else HostMemory()
+        self._instances: dict[str, Instance] = {}
+        self._generations = itertools.count(1)
+        self._ticks = itertools.count(1)
+        self._circuits = Circuits()
+        self._room = Room(
+            self._memory, config.residency.memory_bytes, lambda: tuple(self._instances.values()), self._leave
+        )
+        self._routing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loads: dict[Instance, asyncio.Task[None]] = {}
+        self._departures: dict[Instance, asyncio.Task[None]] = {}
+        self._lock = Lock(paths.run / "lock")
+        self._closing = False
+
+    async def start(self) -> None:
+        """Take this home and end what an earlier life left. Raises Conflict when another daemon has it."""
+        effects.private_folder(self._paths.run)
+        effects.private_folder(self._paths.run / "home")
+        await asyncio.to_thread(self._lock.take, _LOCK_S)
+        for orphan in await sweep.sweep(self._paths.run, self._paths.data):
+            _log.warning("ended process %d, which an earlier Blazar left with '%s'", orphan.pid, orphan.model)
+
+    async def stop(self) -> None:
+        """End every child; nobody gets a lease any more."""
+        self._closing = True
+        loads = list(self._loads.values())
+        for load in loads:
+            load.cancel()
+        await asyncio.gather(*loads, return_exceptions=True)
+        for instance in tuple(self._instances.values()):
+            self._leave(instance, "Blazar stops")
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._lock.give()
+
+    async def ensure_ready(self, model: Model, *, context: int | None = None) -> Lease:
+        """A lease on the instance of ``model``, which is loaded first if need be, once for all who ask at the same time.
+
+        ``context`` (tokens) is the least that will do; an instance with less is replaced when nobody uses it. Cancelling
+        this leaves the load to the others, or to itself. Raises EngineCrashed, ModelLoadTimeout, InsufficientMemory,
+        ModelTooLarge, EngineCircuitOpen, ModelUnsupportedEngine, AllSlotsBusy, BadRequest, ShuttingDown.
+        """
+        asked = context_asked(model, context)
+        while True:
+            if self._closing:
+                raise ShuttingDown
+            instance = self._instances.get(model.name)
+            if instance is None:
+                await self._begin(model, asked)
+            elif instance.state is not State.READY or instance.draining:
+                await self._moved(instance)
+            elif asked is not None and asked > instance.settings.context:
+                await self._drain(instance, f"a context of {asked} was asked for")
+            elif asked is not None and asked > instance.context:
+                raise BadRequest(
+                    f"The engine gave '{model.name}' a context of {instance.context} tokens where {asked} were asked for.",
+                    param="num_ctx",
+                )
+            else:
+                return self._lend(instance)
+
+    def loaded(self, name: str) -> Instance | None:
+        """The instance of a model that answers now. Looking holds nothing."""
+        instance = self._instances.get(name)
+        return instance if instance is not None and instance.state is State.READY else None
+
+    def snapshot(self) -> tuple[InstanceView, ...]:
+        """Every instance now, the oldest first."""
+        return tuple(instance.view(self._expiry(instance)) for instance in self._instances.values())
+
+    async def unload(self, name: str, reason: str) -> bool:
+        """Have a model leave: at once when it is idle, else after its last lease. Returns when it is gone; ``False`` when
+        it was not loaded or is still held.
+        """
+        instance = self._instances.get(name)
+        if instance is None:
+            return False
+        if instance.idle or instance.state is State.STOPPING:
+            await asyncio.shield(self._leave(instance, reason))
+            return True
+        instance.keep_alive_s = 0.0
+        return False
+
+    def touch(self, name: str, keep_alive_s: float) -> bool:
+        """Let a loaded model stay this long from now (seconds; negative: for good); ``False`` when it is not loaded."""
+        instance = self._instances.get(name)
+        if instance is None:
+            return False
+        self._rest(instance, keep_alive_s)
+        return True
+
+    def reset(self, name: str) -> None:
+        """Forget the crashes of a model, so that it may be started at once."""
+        self._circuits.reset(name)
+
+    # Leases.
+
+    def _lend(self, instance: Instance) -> Lease:
+        instance.disarm()
+        instance.in_flight += 1
+        self._used(instance)
+        return Lease(instance, self._take_back)
+
+    def _take_back(self, instance: Instance, keep_alive_s: float | None) -> None:
+        instance.in_flight -= 1
+        if instance.state in OVER:
+            return
+        self._used(instance)
+        self._rest(instance, keep_alive_s)
+        instance.changed.fire()
+
+    def _used(self, instance: Instance) -> None:
+        instance.last_used_ns = self._clock.time_ns()
+        instance.last_used_tick = next(self._ticks)
+
+    def _rest(self, instance: Instance, keep_alive_s: float | None = None) -> None:
+        """Whenever an instance may have become idle: have it leave, now or later, and tell who waits for room."""
+        if keep_alive_s is not None:
+            instance.keep_alive_s = keep_alive_s
+        if not instance.idle:
+            return
+        instance.disarm()
+        self._room.freed.fire()
+        stay_s = instance.keep_alive_s
+        if instance.draining:
+            self._leave(instance, instance.draining)
+        elif stay_s == 0:
+            self._leave(instance, "keep_alive is over")
+        elif stay_s > 0:
+            stay_s = min(stay_s, _LONGEST_S)
+            instance.expires_at_ns = self._clock.time_ns() + int(stay_s * 1e9)
+            instance.timer = asyncio.get_running_loop().call_later(stay_s, self._expire, instance)
+
+    def _expire(self, instance: Instance) -> None:
+        instance.timer = None
+        if instance.idle:
+            self._leave(instance, f"idle for {instance.keep_alive_s:g} s")
+
+    def _expiry(self, instance: Instance) -> int | None:
+        if instance.keep_alive_s < 0:
+            return None
+        if instance.timer is not None:
+            return instance.expires_at_ns
+        return self._clock.time_ns() + int(min(instance.keep_alive_s, _LONGEST_S) * 1e9)
+
+    async def _moved(self, instance: Instance) -> None:
+        """Until something about ``instance`` changes. Raises the error of a load that failed."""
+        # Who waits for a load has a claim to it before any timer; who waits for a departure has none.
+        claim = instance.state in {State.WAITING, State.LOADING}
+        instance.waiters += claim
+        try:
+            await instance.changed.wait()
+        except BaseException:
+            instance.waiters -= claim
+            self._rest(instance)
+            raise
+        instance.waiters -= claim
+        if instance.state is State.FAILED and instance.failure is not None:
+            raise instance.failure.with_traceback(None)
+
+    async def _drain(self, instance: Instance, reason: str) -> None:
+        """Have ``instance`` replaced when its last lease ends. Raises AllSlotsBusy when that takes too long."""
+        instance.draining = reason
+        self._rest(instance)
+        wait_s = self._config.admission.wait_s
+        try:
+            async with asyncio.timeout(wait_s):
+                await instance.gone.wait()
+        except TimeoutError:
+            raise AllSlotsBusy(instance.name, instance.slots, 1, min(wait_s, 30.0)) from None
+        finally:
+            if instance.state is State.READY:
+                instance.draining = ""
+                instance.changed.fire()
+
+    # Coming.
+
+    async def _begin(self, model: Model, asked: int | None) -> None:
+        """Make the instance and start its load, unless somebody else just did."""
+        async with self._routing:
+            if model.name in self._instances or self._closing:
+                return
+            adapter, build = await self._route(model)
+            self._circuits.check((model.name, build.tag), model.name, self._now())
+            settings = settings_for(self._config.engine, model, asked, effects.cores())
+            instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
+            instance.keep_alive_s = self._config.residency.keep_alive_s
+            instance.need = self._need(instance)
+            self._instances[model.name] = instance
+            self._tell(instance)
+            load = self._loads[instance] = self._task(self._load(instance))
+            load.add_done_callback(lambda _: self._loads.pop(instance, None))
+
+    async def _route(self, model: Model) -> tuple[Adapter, Build]:
+        options = self._config.engine
+        builds = await asyncio.to_thread(installed, options, self._paths, self._store.builds)
+        return choose(model, builds, self._adapters, options.llamacpp_channel)
+
+    def _need(self, instance: Instance) -> int:
+        """What the planner says, or what it took the last time when it ran like this, if that was more."""
+        settings = instance.settings
+        row = self._store.measures.get(instance.name, instance.kind, instance.build.tag)
+        planned = self._memory.need(instance.model, settings)
+        if row is not None and (row.context, row.slots) == (settings.context, settings.slots):
+            return max(planned, row.resident_bytes + settings.prompt_cache)
+        return planned
+
+    async def _load(self, instance: Instance) -> None:
+        """From nothing to ready, or to an error that everybody who waits gets."""
+        began = self._clock.monotonic_ns()
+        try:
+            await self._room.make(instance, self._config.admission.wait_s)
+            self._tell(instance)
+            await self._start(instance)
+            await until_ready(
+                instance, self._config.residency.load_stall_s, lambda fraction: self._progressed(instance, fraction)
+            )
+            if instance.child is None or instance.child.code is not None:
+                raise self._died(instance)
+        except BlazarError as error:
+            await self._fail(instance, error)
+        except OSError as error:
+            await self._fail(instance, EngineCrashed(instance.name, f"could not be started ({error})"))
+        except BaseException:
+            # Whoever waits must hear of it, also of a fault of ours.
+            stopped = EngineCrashed(instance.name, "could not be started")
+            await self._fail(instance, ShuttingDown() if self._closing else stopped)
+            raise
+        else:
+            self._became_ready(instance, self._clock.monotonic_ns() - began)
+
+    async def _start(self, instance: Instance) -> None:
+        run = self._paths.run
+        instance.secret = secrets.token_urlsafe(24)
+        plan = instance.adapter.launch(
+            instance.model,
+            instance.build,
+            instance.settings,
+            address=ports.address(run, instance.token),
+            secret=instance.secret,
+            scratch=run / "home",
+        )
+        if plan.dropped:
+            _log.warning("%s does not know %s", instance.build.path, ", ".join(plan.dropped))
+        instance.alias, instance.address = plan.alias, plan.address
+        instance.child = child = await Child.start(
+            plan,
+            log=self._paths.log / log_name(instance.name),
+            owner=self._paths.data,
+            ended=lambda: self._ended(instance),
+        )
+        stat = effects.Stat.read(child.pid)
+        sweep.Pidfile(
+            pid=child.pid,
+            start=stat.start if stat is not None else 0,
+            model=instance.name,
+            secret=instance.secret,
+            unix=plan.address.unix,
+        ).write(run, instance.token)
+
+    def _progressed(self, instance: Instance, fraction: float | None) -> None:
+        instance.progress = fraction
+        self._events.tell("instance.load_progress", instance.name, generation=instance.generation, fraction=fraction)
+
+    def _became_ready(self, instance: Instance, took_ns: int) -> None:
+        instance.progress = None
+        instance.load_duration_ns = took_ns
+        instance.loaded_ns = self._clock.time_ns()
+        self._used(instance)
+        instance.to(State.READY)
+        self._tell(instance)
+        self._store.measures.put(
+            MeasureRow(
+                model=instance.name,
+                kind=instance.kind,
+                tag=instance.build.tag,
+                context=instance.settings.context,
+                slots=instance.settings.slots,
+                resident_bytes=instance.resident_bytes,
+                load_seconds=took_ns / 1e9,
+                measured_ns=instance.loaded_ns,
+            )
+        )
+        self._room.freed.fire()
+        self._rest(instance)
+
+    async def _fail(self, instance: Instance, error: BlazarError) -> None:
+        """Give up a load: its child is gone before anybody hears of it, so that its room is free."""
+        if instance.child is not None:
+            await instance.child.kill()
+        instance.failure = error
+        instance.reason = error.message
+        instance.to(State.FAILED)
+        self._forget(instance)
+
+    def _died(self, instance: Instance) -> BlazarError:
+        """The error of a child that ended by itself. Want of memory is no fault of the model or the build."""
+        failure, error = instance.crash()
+        if failure.cause == "memory" and instance.state is State.LOADING:
+            holders = [other.name for other in self._instances.values() if other is not instance]
+            return InsufficientMemory(instance.name, instance.need, self._memory.available(), holders)
+        self._circuits.crashed((instance.name, instance.build.tag), self._now(), error.last_lines)
+        return error
+
+    # Going.
+
+    def _leave(self, instance: Instance, reason: str) -> asyncio.Task[None]:
+        """Start the departure of an instance that has a child; a second call joins the first."""
+        departure = self._departures.get(instance)
+        if departure is None:
+            instance.reason = reason
+            instance.to(State.STOPPING)
+            self._events.tell("instance.unload", instance.name, reason, generation=instance.generation)
+            self._tell(instance)
+            departure = self._departures[instance] = self._task(self._depart(instance))
+        return departure
+
+    async def _depart(self, instance: Instance) -> None:
+        assert instance.child is not None
+        await instance.child.stop(self._config.residency.stop_grace_s)
+        del self._departures[instance]
+        instance.to(State.STOPPED)
+        self._forget(instance)
+
+    def _ended(self, instance: Instance) -> None:
+        """Called when a child is reaped, whatever the reason."""
+        if instance.state is State.READY:
+            instance.failure = self._died(instance)
+            instance.reason = instance.failure.message
+            instance.to(State.CRASHED)
+            self._forget(instance)
+        assert instance.child is not None
+        self._events.tell(
+            "instance.exit",
+            instance.name,
+            instance.reason or "ended",
+            generation=instance.generation,
+            pid=instance.child.pid,
+            code=instance.child.code,
+        )
+
+    def _forget(self, instance: Instance) -> None:
+        del self._instances[instance.name]
+        sweep.forget(self._paths.run, instance.token)
+        self._tell(instance)
+        self._room.freed.fire()
+
+    # Small things.
+
+    def _tell(self, instance: Instance) -> None:
+        self._events.tell(
+            "instance.state", instance.name, str(instance.state), generation=instance.generation, reason=instance.reason
+        )
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _now(self) -> float:
+        return self._clock.monotonic_ns() / 1e9

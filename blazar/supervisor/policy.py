@@ -1,0 +1,57 @@
+"""What to do about memory: pure decisions from a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+
+class Tenant(msgspec.Struct, frozen=True):
+    """One instance as the policy sees it. ``room`` is what comes free when it goes; ``growth`` what it was promised and
+    has not taken yet; both in bytes. ``used`` orders by last use.
+    """
+
+    name: str
+    idle: bool
+    stopping: bool
+    room: int
+    growth: int
+    used: int
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """``load`` now; ``evict`` the named ones and look again; ``wait`` until something changes; ``refuse``: nothing here
+    will change it; ``never``: larger than everything.
+    """
+
+    act: Literal["load", "evict", "wait", "refuse", "never"]
+    victims: tuple[str, ...] = ()
+    free: int = 0
+
+
+def decide(need: int, available: int, total: int, tenants: Sequence[Tenant]) -> Decision:
+    """How to place ``need`` bytes where ``available`` of ``total`` are free now.
+
+    Victims are idle, the least recently used first, and no more of them than are needed. While somebody is on the way
+    out, nobody else is sent: what comes free is measured, not guessed.
+    """
+    free = available - sum(tenant.growth for tenant in tenants)
+    if need > total:
+        return Decision("never", free=max(0, free))
+    if need <= free:
+        return Decision("load", free=free)
+    free = max(0, free)
+    if any(tenant.stopping for tenant in tenants):
+        return Decision("wait", free=free)
+    victims: list[str] = []
+    reach = available - sum(tenant.growth for tenant in tenants)
+    for tenant in sorted((tenant for tenant in tenants if tenant.idle), key=lambda tenant: tenant.used):
+        if reach >= need:
+            break
+        victims.append(tenant.name)
+        reach += tenant.room
+    if reach >= need:
+        return Decision("evict", tuple(victims), free)
+    return Decision("wait" if tenants else "refuse", free=free)

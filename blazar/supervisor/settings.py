@@ -1,0 +1,51 @@
+"""How a model is to run, from the options and from what was asked: pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blazar.engines.base import Settings
+from blazar.errors import BadRequest
+
+if TYPE_CHECKING:
+    from blazar.config.schema import Engine
+    from blazar.models.catalogue import Model
+
+_LARGEST_UNASKED = 8192
+_STEP = 256
+
+
+def settings_for(options: Engine, model: Model, asked: int | None, cores: int) -> Settings:
+    """The settings of a load. ``asked`` is a context in tokens that somebody wants at least; ``cores`` are physical.
+
+    Raises BadRequest when the model was not made for so much context.
+    """
+    usual = options.context or min(model.context_length or _LARGEST_UNASKED, _LARGEST_UNASKED)
+    if model.context_length:
+        usual = min(usual, model.context_length)
+    return Settings(
+        # Unset means any: somebody who asks for less shares what the others have.
+        context=max(_rounded(usual), asked or 0),
+        slots=options.slots,
+        threads=options.threads or cores,
+        gpu_layers=options.gpu_layers,
+        cache_type=options.cache_type,
+        prompt_cache=options.prompt_cache_bytes,
+    )
+
+
+def context_asked(model: Model, context: int | None) -> int | None:
+    """A wanted context as the engine would give it. Raises BadRequest when it is more than the model was made for."""
+    if context is None or context <= 0:
+        return None
+    if model.context_length and context > model.context_length:
+        raise BadRequest(
+            f"A context of {context} tokens was asked for and '{model.name}' was made for {model.context_length}.",
+            param="num_ctx",
+        )
+    return _rounded(context)
+
+
+def _rounded(context: int) -> int:
+    """The engine rounds up to this step by itself; then the memory should be planned for what it takes."""
+    return -(-context // _STEP) * _STEP
