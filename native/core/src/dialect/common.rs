@@ -49,7 +49,10 @@ pub(crate) fn arguments(node: Option<&Node<'_>>) -> Read<String> {
             Ok(inner) => bad("", format!("Expected JSON text of an object, found JSON text of {}.", describe(&inner))),
             Err(m) => bad(
                 "",
-                format!("Expected JSON text of an object; it is not JSON: {} at line {}, column {}.", m.what, m.line, m.column),
+                format!(
+                    "Expected JSON text of an object; it is not JSON: {} at line {}, column {}.",
+                    m.what, m.line, m.column
+                ),
             ),
         },
         _ => bad("", format!("Expected JSON text of an object, found {}.", describe(node))),

@@ -6,7 +6,7 @@ const EVER_S: f64 = 9_223_372_036.0;
 
 /// Seconds as the waist says them; negative is for ever.
 pub(crate) fn keep(seconds: f64) -> KeepAlive {
-    if seconds < 0.0 || seconds >= EVER_S { KeepAlive::Forever } else { KeepAlive::Seconds(seconds) }
+    if (0.0..EVER_S).contains(&seconds) { KeepAlive::Seconds(seconds) } else { KeepAlive::Forever }
 }
 
 /// A duration, or a bare number of seconds (which clients also send as text).
@@ -60,9 +60,16 @@ mod tests {
             Some(KeepAlive::Seconds(s)) => s,
             other => panic!("{text}: {other:?}"),
         };
-        for (text, wanted) in
-            [("5m", 300.0), ("1h30m", 5400.0), ("300", 300.0), ("0", 0.0), ("-0s", 0.0), ("5m0s", 300.0), ("1.5h", 5400.0), ("+2s", 2.0)]
-        {
+        for (text, wanted) in [
+            ("5m", 300.0),
+            ("1h30m", 5400.0),
+            ("300", 300.0),
+            ("0", 0.0),
+            ("-0s", 0.0),
+            ("5m0s", 300.0),
+            ("1.5h", 5400.0),
+            ("+2s", 2.0),
+        ] {
             assert!((seconds(text) - wanted).abs() < 1e-9, "{text}");
         }
         assert!((seconds("300ms") - 0.3).abs() < 1e-9);

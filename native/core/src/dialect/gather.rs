@@ -33,7 +33,9 @@ impl Choice {
     }
 
     pub fn reasoning(&self) -> impl Iterator<Item = &str> {
-        self.pieces.iter().filter_map(|piece| if let Piece::Reasoning(text) = piece { Some(text.as_str()) } else { None })
+        self.pieces
+            .iter()
+            .filter_map(|piece| if let Piece::Reasoning(text) = piece { Some(text.as_str()) } else { None })
     }
 
     pub fn calls(&self) -> impl Iterator<Item = &Call> {

@@ -102,7 +102,8 @@ mod tests {
     fn results_find_their_calls() {
         let by_id = paired(vec![call("a", "f"), call("b", "g"), result("b", None), result("a", None)]);
         assert_eq!(by_id, [("b".into(), "g".into()), ("a".into(), "f".into())]);
-        let by_name = paired(vec![call("", "f"), call("", "g"), call("", "f"), result("", Some("g")), result("", Some("f"))]);
+        let by_name =
+            paired(vec![call("", "f"), call("", "g"), call("", "f"), result("", Some("g")), result("", Some("f"))]);
         assert_eq!(by_name, [("call_1".into(), "g".into()), ("call_0".into(), "f".into())]);
         let by_order = paired(vec![call("x", "f"), call("y", "f"), result("x", None), result("", None)]);
         assert_eq!(by_order, [("x".into(), "f".into()), ("y".into(), "f".into())]);

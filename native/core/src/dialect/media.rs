@@ -37,7 +37,10 @@ pub(crate) fn url(text: &str) -> Read<Part> {
 /// Base64 of a declared type.
 pub(crate) fn typed(mime: &str, data: &str) -> Read<Part> {
     if !mime.starts_with("image/") {
-        return bad("", format!("Expected an image, found data of type \"{}\".", mime.chars().take(40).collect::<String>()));
+        return bad(
+            "",
+            format!("Expected an image, found data of type \"{}\".", mime.chars().take(40).collect::<String>()),
+        );
     }
     Ok(Part::Image { mime: mime.to_owned(), base64: base64(data)?.into_owned() })
 }

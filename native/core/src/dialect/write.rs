@@ -114,7 +114,9 @@ mod tests {
 
     #[test]
     fn infinity_is_a_json_number() {
-        for (value, wanted) in [(f64::NEG_INFINITY, "-9999.0"), (f64::NAN, "-9999.0"), (-0.25, "-0.25"), (f64::MIN, "-9999.0")] {
+        for (value, wanted) in
+            [(f64::NEG_INFINITY, "-9999.0"), (f64::NAN, "-9999.0"), (-0.25, "-0.25"), (f64::MIN, "-9999.0")]
+        {
             let mut out = Vec::new();
             logprob(value, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), wanted);

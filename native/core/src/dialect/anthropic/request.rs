@@ -25,10 +25,9 @@ pub(crate) fn count(body: &[u8]) -> Result<Request, BadBody> {
 fn asked(fields: Obj<'_, '_>) -> Read<Request> {
     let model = fields.model()?;
     let mut turns = Vec::new();
-    if let Some(text) = fields.get("system").map(|node| system(node).under("system")).transpose()? {
-        if !text.is_empty() {
-            turns.push(Turn { role: Role::System, parts: vec![Part::Text(text)] });
-        }
+    let instructions = fields.get("system").map(|node| system(node).under("system")).transpose()?;
+    if let Some(text) = instructions.filter(|text| !text.is_empty()) {
+        turns.push(Turn { role: Role::System, parts: vec![Part::Text(text)] });
     }
     turns.extend(conversation(fields)?);
     history::pair(&mut turns);
@@ -162,10 +161,9 @@ fn block(node: &Node<'_>, role: Role) -> Read<Option<Block>> {
     let kind = fields.str("type")?;
     let part = match kind {
         Some("thinking") => match fields.str("thinking")?.filter(|text| !text.is_empty()) {
-            Some(text) => Part::Reasoning {
-                text: text.to_owned(),
-                signature: fields.str("signature")?.map(str::to_owned),
-            },
+            Some(text) => {
+                Part::Reasoning { text: text.to_owned(), signature: fields.str("signature")?.map(str::to_owned) }
+            }
             None => return Ok(None),
         },
         Some("tool_use") if role == Role::Assistant => {
@@ -181,7 +179,8 @@ fn block(node: &Node<'_>, role: Role) -> Read<Option<Block>> {
         Some("tool_result") => return bad("type", "A \"tool_result\" block belongs into a message of the user."),
         // Steps of tools that run on Anthropic's servers, encrypted thinking, containers: nothing here could read them.
         Some(
-            "redacted_thinking" | "server_tool_use" | "mcp_tool_use" | "mcp_tool_result" | "container_upload" | "compaction",
+            "redacted_thinking" | "server_tool_use" | "mcp_tool_use" | "mcp_tool_result" | "container_upload"
+            | "compaction",
         ) => return Ok(None),
         Some(name) if name.ends_with("_tool_result") => return Ok(None),
         _ => match content(fields)? {
@@ -228,12 +227,16 @@ fn image(fields: Obj<'_, '_>) -> Read<Part> {
 fn document(fields: Obj<'_, '_>) -> Read<String> {
     let Some(source) = fields.obj("source")? else { return fields.refuse("source", "an object with the text") };
     let read = || match source.str("type")? {
-        Some("text") => source.str("data")?.map_or_else(|| source.refuse("data", "a string"), |text| Ok(text.to_owned())),
+        Some("text") => {
+            source.str("data")?.map_or_else(|| source.refuse("data", "a string"), |text| Ok(text.to_owned()))
+        }
         Some("content") => source.get("content").map_or_else(
             || source.refuse("content", "a string or an array of text blocks"),
             |node| system(node).under("content"),
         ),
-        Some("base64" | "url" | "file") => bad("type", "Only documents of text are read here; send their text instead."),
+        Some("base64" | "url" | "file") => {
+            bad("type", "Only documents of text are read here; send their text instead.")
+        }
         _ => source.refuse("type", "\"text\" or \"content\""),
     };
     titled(&[fields.str("title")?, fields.str("context")?], &read().under("source")?)
@@ -261,7 +264,9 @@ fn result(fields: Obj<'_, '_>) -> Read<Vec<Part>> {
         let parts = match &node.kind {
             Kind::String(text) => vec![Part::Text(text.clone().into_owned())],
             // Blocks of kinds that nothing here can read are passed over; the rest of the result still counts.
-            Kind::Array(items) => each(items, |item| content(object(item)?)).under("content")?.into_iter().flatten().collect(),
+            Kind::Array(items) => {
+                each(items, |item| content(object(item)?)).under("content")?.into_iter().flatten().collect()
+            }
             _ => return expected("a string or an array of content blocks", node).under("content"),
         };
         for part in parts {
@@ -300,10 +305,10 @@ fn format(fields: Obj<'_, '_>) -> Read<Format> {
         }
         _ => format.refuse("type", "\"json_schema\""),
     };
-    if let Some(config) = fields.obj("output_config")? {
-        if let Some(format) = config.obj("format").under("output_config")? {
-            return read(format).under("format").under("output_config");
-        }
+    if let Some(config) = fields.obj("output_config")?
+        && let Some(format) = config.obj("format").under("output_config")?
+    {
+        return read(format).under("format").under("output_config");
     }
     fields.obj("output_format")?.map_or(Ok(Format::Text), |format| read(format).under("output_format"))
 }
@@ -346,7 +351,10 @@ fn tools(fields: Obj<'_, '_>, request: &mut Request) -> Read<()> {
         let offered = each(items, |item| tool(item, &mut request.shape)).under("tools")?;
         request.tools = offered.into_iter().flatten().collect();
         if let (true, Some(kind)) = (request.tools.is_empty(), request.shape.dropped_tools.first()) {
-            return bad("tools", format!("Tools of the type \"{kind}\" run on Anthropic's servers only, and no others are offered."));
+            return bad(
+                "tools",
+                format!("Tools of the type \"{kind}\" run on Anthropic's servers only, and no others are offered."),
+            );
         }
     }
     if let Some(choice) = fields.obj("tool_choice")? {

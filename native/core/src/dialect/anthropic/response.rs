@@ -1,6 +1,6 @@
 //! One JSON body, written when the answer is complete.
 use super::words;
-use crate::chat::{Event, Fault, Finish, Request, Think, Usage};
+use crate::chat::{Event, Fault, Finish, Request, Think};
 use crate::dialect::gather::{Call, Choice, Gathered, Piece};
 use crate::dialect::write::{list, string};
 use crate::dialect::{Encode, Stamp, common};
@@ -17,10 +17,10 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub fn new(request: &Request, stamp: &Stamp) -> Self {
+    pub fn new(request: &Request, stamp: Stamp) -> Self {
         Self {
-            head: words::head(&request.model, stamp),
-            stamp: stamp.id.clone(),
+            head: words::head(&request.model, &stamp),
+            stamp: stamp.id,
             thinks: request.think != Think::Off,
             omits: request.shape.omit_thinking,
             most: request.max_tokens,
@@ -45,7 +45,7 @@ impl Body {
         let reason = choice.finish.unwrap_or(Finish::Stop);
         words::stops(words::stop_reason(reason, stop, called, self.most, self.gathered.usage), stop, out);
         out.extend_from_slice(b",\"usage\":");
-        words::usage(self.gathered.usage.unwrap_or(Usage::default()), out);
+        words::usage(self.gathered.usage.unwrap_or_default(), out);
         out.push(b'}');
     }
 
@@ -74,13 +74,12 @@ impl Body {
         out.extend_from_slice(b",\"name\":");
         string(&call.name, out);
         out.extend_from_slice(b",\"input\":");
-        match common::whole_arguments(&call.arguments) {
-            Some(arguments) => out.extend_from_slice(arguments.as_bytes()),
-            None => {
-                out.extend_from_slice(b"{\"INVALID_JSON\":");
-                string(&call.arguments, out);
-                out.push(b'}');
-            }
+        if let Some(arguments) = common::whole_arguments(&call.arguments) {
+            out.extend_from_slice(arguments.as_bytes());
+        } else {
+            out.extend_from_slice(b"{\"INVALID_JSON\":");
+            string(&call.arguments, out);
+            out.push(b'}');
         }
         out.push(b'}');
     }

@@ -57,7 +57,10 @@ fn overrides(fields: Obj<'_, '_>, plain: bool) -> Read<()> {
         return bad("raw", "raw mode does not support template, system, or context.");
     }
     if template {
-        return bad("template", "A template of the request's own is not read here; the model's is used. For other text, send raw.");
+        return bad(
+            "template",
+            "A template of the request's own is not read here; the model's is used. For other text, send raw.",
+        );
     }
     if context {
         return bad("context", "Earlier answers as tokens are not read here; send the conversation to /api/chat.");
@@ -82,13 +85,8 @@ fn common(fields: Obj<'_, '_>, request: &mut Request) -> Read<()> {
     request.format = format(fields)?;
     request.think = think(fields)?;
     request.logprobs = logprobs(fields)?;
-    match fields.obj("options")? {
-        Some(given) => options(given, request).under("options"),
-        None => {
-            request.sampling = defaults(Sampling::default());
-            Ok(())
-        }
-    }
+    request.sampling = defaults(Sampling::default());
+    fields.obj("options")?.map_or(Ok(()), |given| options(given, request).under("options"))
 }
 
 fn options(given: Obj<'_, '_>, request: &mut Request) -> Read<()> {

@@ -10,8 +10,8 @@ use crate::chat::Request;
 /// The writer of the answer to `request`.
 pub fn encoder(route: Route, request: &Request, stamp: Stamp) -> Box<dyn Encode> {
     if request.stream {
-        Box::new(stream::Stream::new(route, request, &stamp))
+        Box::new(stream::Stream::new(route, request, stamp))
     } else {
-        Box::new(response::Body::new(route, request, &stamp))
+        Box::new(response::Body::new(route, request, stamp))
     }
 }

@@ -32,7 +32,10 @@ pub(crate) fn text(body: &[u8]) -> Result<Request, BadBody> {
         request.max_tokens = Some(fields.count("max_tokens", 0)?.unwrap_or(TEXT_TOKENS));
         request.logprobs = fields.int_in("logprobs", 0, 20)?.and_then(|top| u8::try_from(top).ok());
         if fields.int("best_of")?.is_some_and(|best| best > i64::from(request.n)) {
-            return bad("best_of", "Choosing the best of several answers is not possible here; leave best_of out, or ask for n.");
+            return bad(
+                "best_of",
+                "Choosing the best of several answers is not possible here; leave best_of out, or ask for n.",
+            );
         }
         if request.logprobs.is_some() && matches!(request.prompt, Prompt::Text { echo: true, .. }) {
             return bad("echo", "Log probabilities of the prompt are not known here; leave out echo or logprobs.");
@@ -77,7 +80,9 @@ fn logprobs(fields: Obj<'_, '_>) -> Read<Option<u8>> {
     let top = fields.int_in("top_logprobs", 0, 20)?;
     match (on, top) {
         (true, top) => Ok(Some(top.and_then(|top| u8::try_from(top).ok()).unwrap_or(0))),
-        (false, Some(1..)) => bad("top_logprobs", "Alternatives come with log probabilities only; set logprobs to true too."),
+        (false, Some(1..)) => {
+            bad("top_logprobs", "Alternatives come with log probabilities only; set logprobs to true too.")
+        }
         (false, _) => Ok(None),
     }
 }
@@ -111,7 +116,9 @@ fn message(node: &Node<'_>) -> Read<Turn> {
         Some("system" | "developer") => Role::System,
         Some("user") => Role::User,
         Some("assistant") => return assistant(fields),
-        Some("tool") => return result(fields, fields.required_str("tool_call_id", "the id of the call that it answers")?),
+        Some("tool") => {
+            return result(fields, fields.required_str("tool_call_id", "the id of the call that it answers")?);
+        }
         Some("function") => return result(fields, ""),
         _ => return fields.refuse("role", ROLES),
     };
@@ -128,11 +135,11 @@ fn assistant(fields: Obj<'_, '_>) -> Read<Turn> {
     let mut parts = Vec::new();
     for key in ["reasoning_content", "reasoning"] {
         // Clients replay what they received; `reasoning` may also be an object of another vendor, which says nothing here.
-        if let Some(Kind::String(text)) = fields.get(key).map(|node| &node.kind) {
-            if !text.is_empty() {
-                parts.push(Part::Reasoning { text: text.clone().into_owned(), signature: None });
-                break;
-            }
+        if let Some(Kind::String(text)) = fields.get(key).map(|node| &node.kind)
+            && !text.is_empty()
+        {
+            parts.push(Part::Reasoning { text: text.clone().into_owned(), signature: None });
+            break;
         }
     }
     let said = fields.get("content").map(|node| content(node).under("content")).transpose()?;
@@ -153,7 +160,10 @@ fn assistant(fields: Obj<'_, '_>) -> Read<Turn> {
         parts.push(read().under("function_call")?);
     }
     if silent && parts.is_empty() {
-        return bad("content", "This field is missing; expected a string, an array of content parts, or tool_calls beside it.");
+        return bad(
+            "content",
+            "This field is missing; expected a string, an array of content parts, or tool_calls beside it.",
+        );
     }
     Ok(Turn { role: Role::Assistant, parts })
 }
@@ -388,10 +398,10 @@ fn think(fields: Obj<'_, '_>) -> Read<Think> {
     if let Some(thinking) = fields.obj("thinking")? {
         return Ok(switch(thinking.str("type").under("thinking")?.map(|word| word != "disabled")));
     }
-    if let Some(arguments) = fields.obj("chat_template_kwargs")? {
-        if let on @ Some(_) = arguments.bool("enable_thinking").under("chat_template_kwargs")? {
-            return Ok(switch(on));
-        }
+    if let Some(arguments) = fields.obj("chat_template_kwargs")?
+        && let on @ Some(_) = arguments.bool("enable_thinking").under("chat_template_kwargs")?
+    {
+        return Ok(switch(on));
     }
     Ok(switch(fields.bool("enable_thinking")?))
 }

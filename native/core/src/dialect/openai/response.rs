@@ -18,11 +18,11 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub fn new(route: Route, request: &Request, stamp: &Stamp) -> Self {
+    pub fn new(route: Route, request: &Request, stamp: Stamp) -> Self {
         Self {
             route,
-            head: words::head(route, false, &request.model, stamp),
-            stamp: stamp.id.clone(),
+            head: words::head(route, false, &request.model, &stamp),
+            stamp: stamp.id,
             shape: request.shape.clone(),
             logprobs: request.logprobs.is_some(),
             echo: echo(request),

@@ -29,7 +29,11 @@ pub(super) fn finish(reason: Option<Finish>, route: Route, called: bool, legacy:
         Some(Finish::Length) => "length",
         Some(Finish::ContentFilter) => "content_filter",
         Some(Finish::Stop | Finish::ToolCalls) | None if called && route == Route::OpenaiChat => {
-            if legacy { "function_call" } else { "tool_calls" }
+            if legacy {
+                "function_call"
+            } else {
+                "tool_calls"
+            }
         }
         Some(Finish::Stop | Finish::ToolCalls) | None => "stop",
     }
