@@ -33,10 +33,9 @@ impl Body {
         let choice = self.gathered.choices.first().unwrap_or(&none);
         out.extend_from_slice(&self.head);
         let shown = choice.pieces.iter().filter(|piece| match piece {
-            Piece::Reasoning(_) => self.thinks,
             // Lines between thinking and calls: a block of these alone would be refused when it is sent back.
             Piece::Text(text) => !text.trim().is_empty(),
-            Piece::Call(_) => true,
+            Piece::Reasoning(_) | Piece::Call(_) => true,
         });
         list((0_u32..).zip(shown), out, |(index, piece), out| self.block(index, piece, out));
         out.push(b',');
@@ -91,12 +90,17 @@ impl Encode for Body {
     }
 
     fn event(&mut self, event: &Event<'_>, _now_ns: u64, out: &mut Vec<u8>) {
+        if matches!(event, Event::Reasoning { .. }) && !self.thinks {
+            return;
+        }
         if self.gathered.event(event) {
             self.write(out);
         }
     }
 
-    fn fault(&mut self, _fault: &Fault, _now_ns: u64, _out: &mut Vec<u8>) {}
+    fn fault(&mut self, _fault: &Fault, _now_ns: u64, _out: &mut Vec<u8>) {
+        self.gathered.failed = true;
+    }
 
     fn keep_alive(&mut self, _out: &mut Vec<u8>) {}
 }

@@ -131,7 +131,7 @@ impl Stream {
         if !self.thinks {
             return;
         }
-        if self.open != Open::Thinking {
+        if self.open != Open::Thinking || !self.held.is_empty() {
             self.held.clear();
             self.begin(Open::Thinking, out, |out| {
                 out.extend_from_slice(b"{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}");

@@ -94,7 +94,9 @@ pub(super) fn call(call: &Call, arguments: &str, stamp: &str, out: &mut Vec<u8>)
     if call.id.is_empty() {
         string(&format!("call_{}{}", stamp.get(..8).unwrap_or(stamp), call.call), out);
     } else {
-        string(&call.id, out);
+        out.push(b'"');
+        crate::dialect::write::id(&call.id, out);
+        out.push(b'"');
     }
     out.extend_from_slice(b",\"function\":{\"index\":");
     int(call.call, out);

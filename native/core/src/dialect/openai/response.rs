@@ -145,7 +145,9 @@ impl Encode for Body {
         }
     }
 
-    fn fault(&mut self, _fault: &Fault, _now_ns: u64, _out: &mut Vec<u8>) {}
+    fn fault(&mut self, _fault: &Fault, _now_ns: u64, _out: &mut Vec<u8>) {
+        self.gathered.failed = true;
+    }
 
     fn keep_alive(&mut self, _out: &mut Vec<u8>) {}
 }

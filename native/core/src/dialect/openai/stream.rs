@@ -284,9 +284,12 @@ impl Encode for Stream {
                 self.over = true;
                 out.extend_from_slice(b"data: [DONE]\n\n");
             }
-            Event::Reasoning { .. }
-            | Event::CallStart { .. }
-            | Event::CallArguments { .. }
+            // Text completions have no place for these.
+            Event::Reasoning { choice, .. } | Event::CallStart { choice, .. } => {
+                self.release(*choice, out);
+                self.hide(*choice, true);
+            }
+            Event::CallArguments { .. }
             | Event::CallEnd { .. }
             | Event::Usage { .. }
             | Event::Progress { .. } => {}
