@@ -24,7 +24,14 @@ enum Step {
     CallEnd(u32, u32),
     Logprobs(u32, Vec<Token>),
     Finish(u32, String, Option<String>),
-    Usage { prompt: u64, cached: u64, completion: u64, reasoning: Option<u64>, prompt_ns: Option<u64>, predicted_ns: Option<u64> },
+    Usage {
+        prompt: u64,
+        cached: u64,
+        completion: u64,
+        reasoning: Option<u64>,
+        prompt_ns: Option<u64>,
+        predicted_ns: Option<u64>,
+    },
     Fault(String),
     End,
 }

@@ -52,7 +52,10 @@ fn events(answer: &[Said], finish: Finish, usage: bool) -> Vec<Event<'_>> {
     }
     events.push(Event::Finish { choice: 0, reason: finish, stop: None });
     if usage {
-        events.push(Event::Usage { usage: Usage { prompt: 9, cached: 3, completion: 5, reasoning: None }, timings: None });
+        events.push(Event::Usage {
+            usage: Usage { prompt: 9, cached: 3, completion: 5, reasoning: None },
+            timings: None,
+        });
     }
     events.push(Event::End);
     events
@@ -196,10 +199,14 @@ proptest! {
             let mut out = Vec::new();
             let sequence = events(&answer, Finish::Stop, true);
             let (before, after) = sequence.split_at(sequence.len() / 2);
-            before.iter().for_each(|event| stream.event(event, 9, &mut out));
+            for event in before {
+                stream.event(event, 9, &mut out);
+            }
             stream.fault(&Fault::new(FaultKind::Crashed, message.clone()), 9, &mut out);
             let length = out.len();
-            after.iter().for_each(|event| stream.event(event, 9, &mut out));
+            for event in after {
+                stream.event(event, 9, &mut out);
+            }
             stream.fault(&Fault::new(FaultKind::Cut, "again"), 9, &mut out);
             prop_assert_eq!(out.len(), length);
             let all = frames(route, &out);
@@ -221,7 +228,9 @@ fn a_megabyte_of_arguments_passes() {
     for route in [Route::OpenaiChat, Route::OllamaChat, Route::AnthropicMessages] {
         let mut stream = encoder(route, true, false, true);
         let mut out = Vec::new();
-        events(&answer, Finish::ToolCalls, true).iter().for_each(|event| stream.event(event, 9, &mut out));
+        for event in events(&answer, Finish::ToolCalls, true) {
+            stream.event(&event, 9, &mut out);
+        }
         let all = frames(route, &out);
         let arguments: String = match route {
             Route::OpenaiChat => {

@@ -111,10 +111,10 @@ fn add(choice: &mut Choice, event: &Event<'_>) {
                 call.arguments.push_str(text);
             }
         }
-        Event::Logprobs { tokens, .. } => {
-            if !matches!(choice.pieces.last(), Some(Piece::Reasoning(_) | Piece::Call(_))) {
-                choice.logprobs.extend_from_slice(tokens);
-            }
+        Event::Logprobs { tokens, .. }
+            if !matches!(choice.pieces.last(), Some(Piece::Reasoning(_) | Piece::Call(_))) =>
+        {
+            choice.logprobs.extend_from_slice(tokens);
         }
         Event::Finish { reason, stop, .. } => {
             choice.finish = Some(*reason);

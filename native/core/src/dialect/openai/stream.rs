@@ -289,10 +289,7 @@ impl Encode for Stream {
                 self.release(*choice, out);
                 self.hide(*choice, true);
             }
-            Event::CallArguments { .. }
-            | Event::CallEnd { .. }
-            | Event::Usage { .. }
-            | Event::Progress { .. } => {}
+            Event::CallArguments { .. } | Event::CallEnd { .. } | Event::Usage { .. } | Event::Progress { .. } => {}
         }
     }
 
