@@ -97,12 +97,15 @@ impl Reader {
                 if piece.len() > self.limit {
                     return Err(TooLong { limit: self.limit }.into());
                 }
-                self.take(piece, true, &mut lent, sink)?;
+                match self.take(piece, &mut lent, sink)? {
+                    Some(value) if !self.has_data && lent.is_none() => lent = Some(value),
+                    value => self.keep_all(&mut lent, value)?,
+                }
             } else {
                 self.grow_line(piece)?;
                 let line = std::mem::take(&mut self.line);
-                // A line out of our own buffer cannot be lent: `take` copies its data.
-                self.take(&line, false, &mut lent, sink)?;
+                let value = self.take(&line, &mut lent, sink)?;
+                self.keep_all(&mut lent, value)?;
                 self.line = line;
                 self.line.clear();
             }
@@ -122,7 +125,8 @@ impl Reader {
         let line = std::mem::take(&mut self.line);
         let mut lent = None;
         if !line.is_empty() {
-            self.take(&line, false, &mut lent, sink)?;
+            let value = self.take(&line, &mut lent, sink)?;
+            self.keep_all(&mut lent, value)?;
         }
         self.dispatch(None, sink)
     }
@@ -150,24 +154,17 @@ impl Reader {
         Some((data.strip_prefix(b" ").unwrap_or(data), after))
     }
 
-    /// One line without its end. `lendable` lines live as long as the fed input.
-    fn take<'a, E, F>(
-        &mut self,
-        line: &'a [u8],
-        lendable: bool,
-        lent: &mut Option<&'a [u8]>,
-        sink: &mut F,
-    ) -> Result<(), E>
+    /// One line without its end; returns a data field's value, which the caller keeps.
+    fn take<'l, E, F>(&mut self, line: &'l [u8], lent: &mut Option<&[u8]>, sink: &mut F) -> Result<Option<&'l [u8]>, E>
     where
-        E: From<TooLong>,
         F: FnMut(Item<'_>) -> Result<(), E>,
     {
         let line = if std::mem::take(&mut self.fresh) { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
         if line.is_empty() {
-            return self.dispatch(lent.take(), sink);
+            return self.dispatch(lent.take(), sink).map(|()| None);
         }
         let (name, value) = match memchr(b':', line) {
-            Some(0) => return sink(Item::Comment),
+            Some(0) => return sink(Item::Comment).map(|()| None),
             Some(colon) => {
                 let value = &line[colon + 1..];
                 (&line[..colon], value.strip_prefix(b" ").unwrap_or(value))
@@ -175,27 +172,30 @@ impl Reader {
             None => (line, &line[line.len()..]),
         };
         match name {
-            b"data" => {}
+            b"data" => return Ok(Some(value)),
             b"event" => {
                 self.event.clear();
                 self.event.extend_from_slice(value);
-                return Ok(());
             }
             b"error" => {
                 self.event.clear();
                 self.event.extend_from_slice(b"error");
+                return Ok(Some(value));
             }
-            _ => return Ok(()),
+            _ => {}
         }
-        if lendable && !self.has_data && lent.is_none() {
-            *lent = Some(value);
+        Ok(None)
+    }
+
+    /// Keep the lent line, then `value`.
+    fn keep_all(&mut self, lent: &mut Option<&[u8]>, value: Option<&[u8]>) -> Result<(), TooLong> {
+        let Some(value) = value else {
             return Ok(());
-        }
+        };
         if let Some(first) = lent.take() {
             self.keep(first)?;
         }
-        self.keep(value)?;
-        Ok(())
+        self.keep(value)
     }
 
     fn dispatch<E, F>(&mut self, lent: Option<&[u8]>, sink: &mut F) -> Result<(), E>

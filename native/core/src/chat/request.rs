@@ -176,6 +176,19 @@ pub enum KeepAlive {
     Forever,
 }
 
+/// What the answer's writer must know of the request, and no engine needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// The client offered OpenAI's old `functions`, and reads calls as `function_call`.
+    pub legacy_functions: bool,
+    /// Names of OpenAI's `custom` tools. Engines see them as functions of one string, `input`.
+    pub custom_tools: Vec<String>,
+    /// The client wants thinking without its text (Anthropic's `display: "omitted"`).
+    pub omit_thinking: bool,
+    /// Types of tools that the client offered and nobody here can run; they were left out.
+    pub dropped_tools: Vec<String>,
+}
+
 /// One request for text, whichever dialect it came in.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -213,4 +226,32 @@ pub struct Request {
     pub num_ctx: Option<u32>,
     /// The client asks only that the model be loaded (or unloaded): an empty prompt in Ollama's dialect.
     pub load_only: bool,
+    /// How the answer is written.
+    pub shape: Shape,
+}
+
+impl Request {
+    /// A request that leaves everything to the defaults: one answer, as free text, not streamed.
+    pub fn new(model: impl Into<String>, prompt: Prompt) -> Self {
+        Self {
+            model: model.into(),
+            prompt,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            parallel_tool_calls: None,
+            sampling: Sampling::default(),
+            max_tokens: None,
+            stop: Vec::new(),
+            format: Format::Text,
+            think: Think::Default,
+            logprobs: None,
+            n: 1,
+            stream: false,
+            include_usage: false,
+            keep_alive: None,
+            num_ctx: None,
+            load_only: false,
+            shape: Shape::default(),
+        }
+    }
 }

@@ -6,6 +6,16 @@ pub mod anthropic;
 pub mod ollama;
 pub mod openai;
 
+mod common;
+mod duration;
+mod gather;
+mod history;
+mod json;
+mod media;
+mod read;
+mod time;
+mod write;
+
 use crate::chat::{Event, Fault, Request};
 
 /// A fault in a request's body, with the JSON path where it lies (`messages[2].content`; empty for the whole body).
@@ -100,4 +110,10 @@ pub trait Encode: Send + Sync {
 
     /// Append something that keeps an idle stream open (comment, ping); nothing where the dialect allows nothing.
     fn keep_alive(&mut self, out: &mut Vec<u8>);
+
+    /// After [`Event::End`]: why the answer could not be written in this dialect (Ollama's needs arguments that are JSON).
+    /// Before the client has a byte, the caller answers with this instead.
+    fn broken(&self) -> Option<&Fault> {
+        None
+    }
 }

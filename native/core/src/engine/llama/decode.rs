@@ -74,8 +74,31 @@ impl Decoder {
         for choice in chunk.choices.first.iter().chain(&chunk.choices.rest) {
             self.choice(choice, &chunk.id.0, sink)?;
         }
+        if chunk.stop.is_some() {
+            self.native(chunk, sink);
+        }
         self.counts.add(chunk, self.expected);
         Ok(())
+    }
+
+    /// A chunk of a native route (`/infill`): text beside the end's mark.
+    fn native(&mut self, chunk: &Chunk<'_>, sink: &mut dyn FnMut(&Event<'_>)) {
+        if self.choices.is_empty() {
+            self.choices.push(Choice::default());
+        }
+        let state = &mut self.choices[0];
+        if state.finished {
+            return;
+        }
+        state.start(0, sink);
+        if !chunk.content.0.is_empty() {
+            sink(&Event::Text { choice: 0, text: Cow::Borrowed(&chunk.content.0) });
+        }
+        if chunk.stop == Some(true) {
+            let reason = if chunk.stop_type.0 == "limit" { Finish::Length } else { Finish::Stop };
+            let word = &chunk.stopping_word.0;
+            state.finish(0, reason, (!word.is_empty()).then_some(word), sink);
+        }
     }
 
     fn choice(
@@ -131,7 +154,7 @@ impl Decoder {
             }
             _ => Finish::Stop,
         };
-        state.finish(choice, reason, sink);
+        state.finish(choice, reason, None, sink);
         Ok(())
     }
 
@@ -140,7 +163,7 @@ impl Decoder {
         for (number, state) in (0..).zip(&mut self.choices) {
             if !state.finished {
                 state.start(number, sink);
-                state.finish(number, Finish::Stop, sink);
+                state.finish(number, Finish::Stop, None, sink);
             }
         }
         if let Some((usage, timings)) = self.counts.merged() {
@@ -200,11 +223,18 @@ impl Choice {
         }
     }
 
-    fn finish(&mut self, choice: u32, reason: Finish, sink: &mut dyn FnMut(&Event<'_>)) {
+    fn finish(
+        &mut self,
+        choice: u32,
+        reason: Finish,
+        stop: Option<&Cow<'_, str>>,
+        sink: &mut dyn FnMut(&Event<'_>),
+    ) {
         self.calls.close(choice, sink);
         self.finished = true;
         let reason = if reason == Finish::Stop && self.calls.any() { Finish::ToolCalls } else { reason };
-        sink(&Event::Finish { choice, reason, stop: None });
+        let stop = stop.map(|word| Cow::Borrowed(word.as_ref()));
+        sink(&Event::Finish { choice, reason, stop });
     }
 }
 

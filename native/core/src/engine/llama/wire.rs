@@ -10,7 +10,7 @@ use std::{borrow::Cow, fmt};
 #[derive(Debug, Default)]
 pub(super) struct Text<'a>(pub Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Text<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
         impl<'de> Visitor<'de> for Reader {
@@ -49,6 +49,15 @@ pub(super) struct Chunk<'a> {
     pub prompt_progress: Option<Progress>,
     #[serde(borrow)]
     pub error: Option<&'a RawValue>,
+    /// The native routes' text, which has no choices.
+    #[serde(borrow)]
+    pub content: Text<'a>,
+    /// The native routes' end.
+    pub stop: Option<bool>,
+    #[serde(borrow)]
+    pub stop_type: Text<'a>,
+    #[serde(borrow)]
+    pub stopping_word: Text<'a>,
 }
 
 /// The choices of a chunk. Nearly always there is one, which then costs no allocation.
@@ -58,7 +67,7 @@ pub(super) struct Choices<'a> {
     pub rest: Vec<Choice<'a>>,
 }
 
-impl<'de> Deserialize<'de> for Choices<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
         impl<'de> Visitor<'de> for Reader {

@@ -1,0 +1,469 @@
+//! Bodies of `/v1/chat/completions` and `/v1/completions`.
+use crate::chat::{Format, Part, Prompt, Request, Role, Sampling, Shape, Think, ThinkLevel, Tool, ToolChoice, Turn};
+use crate::dialect::json::{Kind, Node};
+use crate::dialect::read::{self, Obj, Read, Under, array, bad, each, expected, integer, object, raw, string};
+use crate::dialect::{BadBody, common, history, media};
+
+const MOST_CHOICES: i64 = 128;
+/// What `/v1/completions` generates unless the client says otherwise.
+const TEXT_TOKENS: u32 = 16;
+
+/// A body of `/v1/chat/completions`.
+pub(crate) fn chat(body: &[u8]) -> Result<Request, BadBody> {
+    read::body(body, |fields| {
+        let mut request = Request::new(fields.model()?, Prompt::Chat(messages(fields)?));
+        common(fields, &mut request)?;
+        request.max_tokens = max_tokens(fields)?;
+        tools(fields, &mut request)?;
+        request.parallel_tool_calls = fields.bool("parallel_tool_calls")?;
+        request.format = format(fields)?;
+        request.think = think(fields)?;
+        request.logprobs = logprobs(fields)?;
+        modalities(fields)?;
+        Ok(request)
+    })
+}
+
+/// A body of `/v1/completions`.
+pub(crate) fn text(body: &[u8]) -> Result<Request, BadBody> {
+    read::body(body, |fields| {
+        let mut request = Request::new(fields.model()?, text_prompt(fields)?);
+        common(fields, &mut request)?;
+        request.max_tokens = Some(fields.count("max_tokens", 0)?.unwrap_or(TEXT_TOKENS));
+        request.logprobs = fields.int_in("logprobs", 0, 20)?.and_then(|top| u8::try_from(top).ok());
+        if fields.int("best_of")?.is_some_and(|best| best > i64::from(request.n)) {
+            return bad(
+                "best_of",
+                "Choosing the best of several answers is not possible here; leave best_of out, or ask for n.",
+            );
+        }
+        if request.logprobs.is_some() && matches!(request.prompt, Prompt::Text { echo: true, .. }) {
+            return bad("echo", "Log probabilities of the prompt are not known here; leave out echo or logprobs.");
+        }
+        Ok(request)
+    })
+}
+
+fn common(fields: Obj<'_, '_>, request: &mut Request) -> Read<()> {
+    request.sampling = Sampling {
+        logit_bias: logit_bias(fields)?,
+        grammar: fields.str("grammar")?.filter(|grammar| !grammar.is_empty()).map(str::to_owned),
+        ..common::sampling(fields)?
+    };
+    request.stop = fields.stops("stop")?;
+    request.n = fields.int_in("n", 1, MOST_CHOICES)?.and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+    request.stream = fields.bool("stream")?.unwrap_or(false);
+    if let Some(options) = fields.obj("stream_options")? {
+        request.include_usage = options.bool("include_usage").under("stream_options")?.unwrap_or(false);
+    }
+    request.keep_alive = fields.keep_alive()?;
+    request.num_ctx = fields.count("num_ctx", 1)?;
+    Ok(())
+}
+
+fn logit_bias(fields: Obj<'_, '_>) -> Read<Option<Box<serde_json::value::RawValue>>> {
+    let Some(node) = fields.get("logit_bias") else { return Ok(None) };
+    match node.kind {
+        Kind::Object(_) | Kind::Array(_) => raw(node).map(Some),
+        _ => expected("an object of token ids and biases", node),
+    }
+    .under("logit_bias")
+}
+
+fn max_tokens(fields: Obj<'_, '_>) -> Read<Option<u32>> {
+    let key = if fields.get("max_completion_tokens").is_some() { "max_completion_tokens" } else { "max_tokens" };
+    fields.count(key, 1)
+}
+
+fn logprobs(fields: Obj<'_, '_>) -> Read<Option<u8>> {
+    let on = fields.bool("logprobs")?.unwrap_or(false);
+    let top = fields.int_in("top_logprobs", 0, 20)?;
+    match (on, top) {
+        (true, top) => Ok(Some(top.and_then(|top| u8::try_from(top).ok()).unwrap_or(0))),
+        (false, Some(1..)) => {
+            bad("top_logprobs", "Alternatives come with log probabilities only; set logprobs to true too.")
+        }
+        (false, _) => Ok(None),
+    }
+}
+
+fn modalities(fields: Obj<'_, '_>) -> Read<()> {
+    let Some(items) = fields.array("modalities")? else { return Ok(()) };
+    let read = each(items, |item| match string(item)? {
+        "text" => Ok(()),
+        _ => expected("\"text\", the only form of answer here", item),
+    });
+    read.under("modalities").map(|_| ())
+}
+
+// Messages
+
+fn messages(fields: Obj<'_, '_>) -> Read<Vec<Turn>> {
+    let Some(items) = fields.array("messages")? else {
+        return bad("messages", "This field is missing; expected an array of messages.");
+    };
+    if items.is_empty() {
+        return bad("messages", "Expected at least one message, found an empty array.");
+    }
+    let mut turns = each(items, message).under("messages")?;
+    history::pair(&mut turns);
+    Ok(turns)
+}
+
+fn message(node: &Node<'_>) -> Read<Turn> {
+    let fields = object(node)?;
+    let role = match fields.str("role")? {
+        Some("system" | "developer") => Role::System,
+        Some("user") => Role::User,
+        Some("assistant") => return assistant(fields),
+        Some("tool") => {
+            return result(fields, fields.required_str("tool_call_id", "the id of the call that it answers")?);
+        }
+        Some("function") => return result(fields, ""),
+        _ => return fields.refuse("role", ROLES),
+    };
+    let parts = match fields.get("content") {
+        Some(node) => content(node).under("content")?,
+        None => return bad("content", "This field is missing; expected a string or an array of content parts."),
+    };
+    Ok(Turn { role, parts })
+}
+
+const ROLES: &str = "one of \"system\", \"developer\", \"user\", \"assistant\", \"tool\"";
+
+fn assistant(fields: Obj<'_, '_>) -> Read<Turn> {
+    let mut parts = Vec::new();
+    for key in ["reasoning_content", "reasoning"] {
+        // Clients replay what they received; `reasoning` may also be an object of another vendor, which says nothing here.
+        if let Some(Kind::String(text)) = fields.get(key).map(|node| &node.kind)
+            && !text.is_empty()
+        {
+            parts.push(Part::Reasoning { text: text.clone().into_owned(), signature: None });
+            break;
+        }
+    }
+    let said = fields.get("content").map(|node| content(node).under("content")).transpose()?;
+    let silent = said.is_none();
+    parts.extend(said.into_iter().flatten());
+    if let Some(refusal) = fields.str("refusal")?.filter(|text| !text.is_empty()) {
+        parts.push(Part::Text(refusal.to_owned()));
+    }
+    if let Some(calls) = fields.array("tool_calls")? {
+        parts.extend(each(calls, common::call).under("tool_calls")?);
+    }
+    if let Some(call) = fields.obj("function_call")? {
+        let read = || {
+            let name = call.required_str("name", "the function's name")?.to_owned();
+            let arguments = common::arguments(call.get("arguments")).under("arguments")?;
+            Ok(Part::Call { id: String::new(), name, arguments })
+        };
+        parts.push(read().under("function_call")?);
+    }
+    if silent && parts.is_empty() {
+        return bad(
+            "content",
+            "This field is missing; expected a string, an array of content parts, or tool_calls beside it.",
+        );
+    }
+    Ok(Turn { role: Role::Assistant, parts })
+}
+
+/// What a tool answered. Images cannot lie inside of the result; they follow it.
+fn result(fields: Obj<'_, '_>, id: &str) -> Read<Turn> {
+    let said = fields.get("content").map(|node| content(node).under("content")).transpose()?;
+    let mut text = String::new();
+    let mut parts = Vec::new();
+    for part in said.into_iter().flatten() {
+        match part {
+            Part::Text(more) => text.push_str(&more),
+            other => parts.push(other),
+        }
+    }
+    let name = fields.str("name")?.filter(|name| !name.is_empty()).map(str::to_owned);
+    parts.insert(0, Part::Result { id: id.to_owned(), name, text, is_error: false });
+    Ok(Turn { role: Role::Tool, parts })
+}
+
+fn content(node: &Node<'_>) -> Read<Vec<Part>> {
+    match &node.kind {
+        Kind::String(text) => Ok(vec![Part::Text(text.clone().into_owned())]),
+        Kind::Array(items) => each(items, part),
+        _ => expected("a string or an array of content parts", node),
+    }
+}
+
+fn part(node: &Node<'_>) -> Read<Part> {
+    if let Kind::String(text) = &node.kind {
+        return Ok(Part::Text(text.clone().into_owned()));
+    }
+    let fields = object(node)?;
+    let text = |key: &str| match fields.str(key)? {
+        Some(text) => Ok(Part::Text(text.to_owned())),
+        None => bad(key, "This field is missing; expected a string."),
+    };
+    match fields.str("type")? {
+        Some("text" | "input_text" | "output_text") => text("text"),
+        Some("refusal") => text("refusal"),
+        Some("image_url" | "input_image") => image(fields),
+        Some("input_audio") => audio(fields),
+        Some("file" | "input_file") => bad("type", "Files inside messages are not read here; send their text instead."),
+        _ => fields.refuse("type", PARTS),
+    }
+}
+
+const PARTS: &str = "one of \"text\", \"image_url\", \"input_audio\"";
+
+fn image(fields: Obj<'_, '_>) -> Read<Part> {
+    let Some(node) = fields.get("image_url") else {
+        return bad("image_url", "This field is missing; expected an object with a data URL.");
+    };
+    if let Kind::String(url) = &node.kind {
+        return media::url(url).under("image_url");
+    }
+    let read = || media::url(object(node)?.required_str("url", "a data URL")?).under("url");
+    read().under("image_url")
+}
+
+fn audio(fields: Obj<'_, '_>) -> Read<Part> {
+    let Some(sound) = fields.obj("input_audio")? else {
+        return bad("input_audio", "This field is missing; expected an object with data and format.");
+    };
+    let read = || {
+        let data = sound.required_str("data", "sound in base64")?;
+        match sound.str("format")? {
+            Some(format) if !format.is_empty() => media::audio(format, data).under("data"),
+            _ => media::sniffed(data).under("data"),
+        }
+    };
+    read().under("input_audio")
+}
+
+// Tools
+
+fn tools(fields: Obj<'_, '_>, request: &mut Request) -> Read<()> {
+    if let Some(items) = fields.array("tools")? {
+        let offered = each(items, |item| tool(item, &mut request.shape)).under("tools")?;
+        request.tools = offered;
+    }
+    if let (true, Some(items)) = (request.tools.is_empty(), fields.array("functions")?) {
+        request.tools = each(items, |item| common::function(object(item)?, "parameters")).under("functions")?;
+        request.shape.legacy_functions = !request.tools.is_empty();
+    }
+    let key = if request.shape.legacy_functions { "function_call" } else { "tool_choice" };
+    if let Some(node) = fields.get(key) {
+        choice(node, request).under(key)?;
+    }
+    Ok(())
+}
+
+fn tool(node: &Node<'_>, shape: &mut Shape) -> Read<Tool> {
+    let fields = object(node)?;
+    let missing = |key: &str| bad(key, "This field is missing; expected an object with the tool's name.");
+    match fields.str("type")? {
+        None | Some("function") => match fields.obj("function")? {
+            Some(function) => common::function(function, "parameters").under("function"),
+            None => missing("function"),
+        },
+        Some("custom") => {
+            let Some(custom) = fields.obj("custom")? else { return missing("custom") };
+            let read = || {
+                let name = custom.required_str("name", "the tool's name")?.to_owned();
+                Ok((name, custom.str("description")?.map(str::to_owned)))
+            };
+            let (name, description) = read().under("custom")?;
+            shape.custom_tools.push(name.clone());
+            Ok(Tool { name, description, parameters: Some(free_text()?), strict: false })
+        }
+        Some(_) => fields.refuse("type", "\"function\" or \"custom\""),
+    }
+}
+
+/// The arguments of a custom tool, as engines see them.
+fn free_text() -> Read<Box<serde_json::value::RawValue>> {
+    const SCHEMA: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}"#;
+    serde_json::value::RawValue::from_string(SCHEMA.into()).or_else(|e| bad("", e.to_string()))
+}
+
+fn choice(node: &Node<'_>, request: &mut Request) -> Read<()> {
+    if let Kind::String(word) = &node.kind {
+        request.tool_choice = mode(word, node)?;
+        if request.tools.is_empty() && request.tool_choice == ToolChoice::Required {
+            return bad("", "A call is required and no tools are offered; send tools too.");
+        }
+        return Ok(());
+    }
+    let Kind::Object(_) = node.kind else { return expected("\"none\", \"auto\", \"required\" or an object", node) };
+    let fields = object(node)?;
+    if let Some(allowed) = fields.obj("allowed_tools")? {
+        return allow(allowed, request).under("allowed_tools");
+    }
+    let name = name_of(fields)?;
+    if !request.tools.iter().any(|tool| tool.name == name) {
+        return bad("", format!("The tool \"{name}\" is called for and not among the tools."));
+    }
+    request.tool_choice = ToolChoice::Named(name.to_owned());
+    Ok(())
+}
+
+fn mode(word: &str, node: &Node<'_>) -> Read<ToolChoice> {
+    match word {
+        "none" => Ok(ToolChoice::None),
+        "auto" => Ok(ToolChoice::Auto),
+        "required" | "any" => Ok(ToolChoice::Required),
+        _ => expected("\"none\", \"auto\", \"required\" or an object", node),
+    }
+}
+
+/// `{function: {name}}`, `{custom: {name}}`, and `{name}` of the old form.
+fn name_of<'n>(fields: Obj<'n, '_>) -> Read<&'n str> {
+    for key in ["function", "custom"] {
+        if let Some(inner) = fields.obj(key)? {
+            return inner.required_str("name", "the tool's name").under(key);
+        }
+    }
+    fields.required_str("name", "the tool's name")
+}
+
+/// Only some of the tools may be called.
+fn allow(fields: Obj<'_, '_>, request: &mut Request) -> Read<()> {
+    if let Some(node) = fields.get("mode") {
+        request.tool_choice = string(node).and_then(|word| mode(word, node)).under("mode")?;
+    }
+    let Some(items) = fields.array("tools")? else {
+        return bad("tools", "This field is missing; expected an array of tools.");
+    };
+    let names = each(items, |item| name_of(object(item)?)).under("tools")?;
+    request.tools.retain(|tool| names.contains(&tool.name.as_str()));
+    if request.tools.is_empty() {
+        return bad("tools", "None of the allowed tools is among the tools.");
+    }
+    Ok(())
+}
+
+// The answer's shape, and thinking
+
+fn format(fields: Obj<'_, '_>) -> Read<Format> {
+    const KINDS: &str = "one of \"text\", \"json_object\", \"json_schema\"";
+    let Some(wanted) = fields.obj("response_format")? else {
+        return Ok(match fields.get("json_schema") {
+            Some(_) => schema(common::schema(fields, "json_schema")?, "schema", false),
+            None => Format::Text,
+        });
+    };
+    let read = || match wanted.str("type")? {
+        Some("text") => Ok(Format::Text),
+        Some("json_object") if wanted.get("schema").is_some() => {
+            Ok(schema(common::schema(wanted, "schema")?, "schema", false))
+        }
+        Some("json_object") => Ok(Format::Json),
+        Some("json_schema") => {
+            let Some(inner) = wanted.obj("json_schema")? else {
+                return bad("json_schema", "This field is missing; expected an object with name and schema.");
+            };
+            let read = || {
+                let name = inner.str("name")?.filter(|name| !name.is_empty()).unwrap_or("schema");
+                let strict = inner.bool("strict")?.unwrap_or(false);
+                Ok(schema(common::schema(inner, "schema")?, name, strict))
+            };
+            read().under("json_schema")
+        }
+        _ => wanted.refuse("type", KINDS),
+    };
+    read().under("response_format")
+}
+
+fn schema(schema: Box<serde_json::value::RawValue>, name: &str, strict: bool) -> Format {
+    Format::Schema { name: name.to_owned(), schema, strict }
+}
+
+/// OpenAI's own word for it, and those of other vendors that clients of this dialect also send.
+fn think(fields: Obj<'_, '_>) -> Read<Think> {
+    if let Some(node) = fields.get("reasoning_effort") {
+        return effort(node).under("reasoning_effort");
+    }
+    if let Some(reasoning) = fields.obj("reasoning")? {
+        let read = || {
+            if let Some(node) = reasoning.get("effort") {
+                return effort(node).under("effort");
+            }
+            let budget = reasoning.count("max_tokens", 0)?;
+            Ok(match (reasoning.bool("enabled")?, budget) {
+                (Some(false), _) | (_, Some(0)) => Think::Off,
+                (None, None) => Think::Default,
+                _ => Think::On { level: None, budget },
+            })
+        };
+        return read().under("reasoning");
+    }
+    if let Some(thinking) = fields.obj("thinking")? {
+        return Ok(switch(thinking.str("type").under("thinking")?.map(|word| word != "disabled")));
+    }
+    if let Some(arguments) = fields.obj("chat_template_kwargs")?
+        && let on @ Some(_) = arguments.bool("enable_thinking").under("chat_template_kwargs")?
+    {
+        return Ok(switch(on));
+    }
+    Ok(switch(fields.bool("enable_thinking")?))
+}
+
+fn switch(on: Option<bool>) -> Think {
+    match on {
+        None => Think::Default,
+        Some(false) => Think::Off,
+        Some(true) => Think::On { level: None, budget: None },
+    }
+}
+
+fn effort(node: &Node<'_>) -> Read<Think> {
+    let level = match string(node)? {
+        "none" | "off" => return Ok(Think::Off),
+        "minimal" | "low" => ThinkLevel::Low,
+        "medium" => ThinkLevel::Medium,
+        "high" | "xhigh" | "max" => ThinkLevel::High,
+        _ => return expected("one of \"none\", \"minimal\", \"low\", \"medium\", \"high\", \"xhigh\", \"max\"", node),
+    };
+    Ok(Think::On { level: Some(level), budget: None })
+}
+
+// Text
+
+fn text_prompt(fields: Obj<'_, '_>) -> Read<Prompt> {
+    let suffix = fields.str("suffix")?.filter(|suffix| !suffix.is_empty()).map(str::to_owned);
+    let echo = fields.bool("echo")?.unwrap_or(false);
+    let Some(node) = fields.get("prompt") else {
+        return bad("prompt", "This field is missing; expected a string or an array of tokens.");
+    };
+    let prompt = one_prompt(node).under("prompt")?;
+    match prompt {
+        Prompt::Tokens(_) if suffix.is_some() => bad("suffix", "A suffix needs a prompt of text, not of tokens."),
+        Prompt::Tokens(_) if echo => bad("echo", "A prompt of tokens cannot be repeated as text; leave echo out."),
+        Prompt::Text { prompt, .. } => Ok(Prompt::Text { prompt, suffix, echo }),
+        other => Ok(other),
+    }
+}
+
+/// A string, tokens, or an array that holds one of these.
+fn one_prompt(node: &Node<'_>) -> Read<Prompt> {
+    let as_text = |text: &str| Prompt::Text { prompt: text.to_owned(), suffix: None, echo: false };
+    let items = match &node.kind {
+        Kind::String(text) => return Ok(as_text(text)),
+        Kind::Array(items) => items,
+        _ => return expected("a string or an array of tokens", node),
+    };
+    match items.first().map(|first| &first.kind) {
+        None => bad("", "Expected a prompt, found an empty array."),
+        Some(Kind::Number) => Ok(Prompt::Tokens(each(items, token)?)),
+        Some(_) if items.len() > 1 => {
+            bad("", format!("Expected one prompt, found {}; send a request for each of them.", items.len()))
+        }
+        Some(Kind::String(text)) => Ok(as_text(text)),
+        Some(Kind::Array(_)) => {
+            Ok(Prompt::Tokens(array(&items[0]).and_then(|tokens| each(tokens, token)).under_index(0)?))
+        }
+        Some(_) => expected("a string or an array of tokens", &items[0]).under_index(0),
+    }
+}
+
+fn token(node: &Node<'_>) -> Read<u32> {
+    u32::try_from(integer(node)?).or_else(|_| expected("a token's number", node))
+}
