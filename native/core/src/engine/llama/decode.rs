@@ -260,18 +260,21 @@ impl Counts {
         } else {
             return;
         };
-        self.seen = true;
         let completion = completion.unwrap_or(0);
+        let cached = cached.unwrap_or(0);
         if expected == 1 {
             self.completion = completion;
+            self.cached = cached;
             self.reasoning = reasoning.or(self.reasoning);
         } else {
+            // The later answers find the first one's prompt in the cache: the least is what was there before.
+            self.cached = if self.seen { self.cached.min(cached) } else { cached };
             self.completion = self.completion.saturating_add(completion);
             self.reasoning =
                 reasoning.map_or(self.reasoning, |count| Some(self.reasoning.unwrap_or(0).saturating_add(count)));
         }
         self.prompt = self.prompt.max(prompt.unwrap_or(0));
-        self.cached = if expected == 1 { cached.unwrap_or(0) } else { self.cached.max(cached.unwrap_or(0)) };
+        self.seen = true;
     }
 
     fn merged(&self) -> Option<(Usage, Option<Timings>)> {
