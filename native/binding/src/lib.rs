@@ -1,8 +1,30 @@
 //! `blazar._native`: the Python face of `blazar-core`. It converts, drops the GIL for long work and maps errors.
 use pyo3::prelude::*;
 
+mod buffer;
+mod call;
+mod errors;
+mod exchange;
+mod inbound;
+
 #[pymodule]
 mod _native {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const PHASE_HEAD: u8 = 0;
+    #[pymodule_export]
+    const PHASE_BODY: u8 = 1;
+    #[pymodule_export]
+    const PHASE_DONE: u8 = 2;
+    #[pymodule_export]
+    const PHASE_FAILED: u8 = 3;
+
+    #[pymodule_export]
+    use crate::{
+        call::Call,
+        errors::BadInput,
+        exchange::Exchange,
+        inbound::{Inbound, count_request, parse},
+    };
 }

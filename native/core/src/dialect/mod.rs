@@ -96,7 +96,7 @@ pub struct Stamp {
 }
 
 /// Writes a client's bytes. Never fails and never blocks; `now_ns` is monotonic.
-pub trait Encode: Send {
+pub trait Encode: Send + Sync {
     /// `content-type` of the answer.
     fn content_type(&self) -> &'static str;
 

@@ -49,7 +49,7 @@ impl Family {
 }
 
 /// Reads one engine's answer. Payloads are whole: the event-stream framing is done before.
-pub trait Decode: Send {
+pub trait Decode: Send + Sync {
     /// The payload of one `data:` field (several lines already joined); `sink` gets what it means.
     fn data(&mut self, payload: &[u8], sink: &mut dyn FnMut(&Event<'_>)) -> Result<(), Fault>;
 

@@ -139,7 +139,7 @@ pub(super) fn fault(fault: &Fault, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"error\":");
     string(&fault.message, out);
     out.extend_from_slice(b",\"blazar_code\":");
-    string(fault.code, out);
+    string(&fault.code, out);
     out.push(b'}');
 }
 

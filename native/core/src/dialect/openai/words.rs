@@ -159,6 +159,6 @@ pub(super) fn fault(fault: &Fault, out: &mut Vec<u8>) {
         escaped(&fault.code.to_ascii_lowercase(), out);
     }
     out.extend_from_slice(b"\",\"blazar_code\":");
-    string(fault.code, out);
+    string(&fault.code, out);
     out.extend_from_slice(b"}}");
 }

@@ -1,0 +1,143 @@
+use crate::{
+    buffer::with_bytes,
+    errors::{self, FaultTuple, bad_request, fault_tuple},
+    inbound::{Inbound, family},
+};
+use blazar_core::{
+    chat::{Fault, Finish},
+    dialect::Stamp,
+    exchange,
+};
+use pyo3::{prelude::*, types::PyBytes};
+
+/// An output buffer larger than this is given back after use.
+const KEPT: usize = 256 * 1024;
+
+/// One request's way to an engine and back, without I/O.
+#[pyclass(module = "blazar._native")]
+pub struct Exchange {
+    inner: exchange::Exchange,
+    request: Py<PyBytes>,
+    out: Vec<u8>,
+}
+
+#[pymethods]
+impl Exchange {
+    #[new]
+    #[pyo3(signature = (inbound, *, family, alias, host, secret, id, created_ns, started_ns, load_ns))]
+    #[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
+    fn new(
+        py: Python<'_>,
+        inbound: &Inbound,
+        family: &str,
+        alias: &str,
+        host: &str,
+        secret: &str,
+        id: String,
+        created_ns: u64,
+        started_ns: u64,
+        load_ns: u64,
+    ) -> PyResult<Self> {
+        let encoder = inbound.route.encoder(&inbound.request, Stamp { id, created_ns, started_ns, load_ns });
+        let (request, inner) =
+            exchange::Exchange::new(&inbound.request, self::family(family)?, alias, host, secret, encoder)
+                .map_err(bad_request)?;
+        Ok(Self { inner, request: PyBytes::new(py, &request).unbind(), out: Vec::new() })
+    }
+
+    #[getter]
+    fn request(&self, py: Python<'_>) -> Py<PyBytes> {
+        self.request.clone_ref(py)
+    }
+
+    #[getter]
+    fn content_type(&self) -> &'static str {
+        self.inner.content_type()
+    }
+
+    #[getter]
+    fn phase(&self) -> u8 {
+        phase(self.inner.phase())
+    }
+
+    #[getter]
+    fn reusable(&self) -> bool {
+        self.inner.is_reusable()
+    }
+
+    #[getter]
+    fn fault(&self) -> Option<FaultTuple> {
+        self.inner.fault().map(fault_tuple)
+    }
+
+    #[getter]
+    fn usage(&self) -> Option<(u64, u64, u64)> {
+        self.inner.usage().map(|usage| (usage.prompt, usage.cached, usage.completion))
+    }
+
+    #[getter]
+    fn finish(&self) -> Option<&'static str> {
+        self.inner.finish().map(|finish| match finish {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+            Finish::ToolCalls => "tool_calls",
+            Finish::ContentFilter => "content_filter",
+        })
+    }
+
+    #[getter]
+    fn first_ns(&self) -> Option<u64> {
+        self.inner.first_ns()
+    }
+
+    fn feed<'py>(&mut self, py: Python<'py>, data: &Bound<'py, PyAny>, now_ns: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let (inner, out) = (&mut self.inner, &mut self.out);
+        with_bytes(data, |bytes| inner.feed(bytes, now_ns, out))?;
+        Ok(self.taken(py))
+    }
+
+    fn eof<'py>(&mut self, py: Python<'py>, now_ns: u64) -> Bound<'py, PyBytes> {
+        self.inner.eof(now_ns, &mut self.out);
+        self.taken(py)
+    }
+
+    fn fail<'py>(
+        &mut self,
+        py: Python<'py>,
+        kind: &str,
+        code: String,
+        message: String,
+        now_ns: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let fault: Fault = errors::fault(kind, code, message)?;
+        self.inner.fail(fault, now_ns, &mut self.out);
+        Ok(self.taken(py))
+    }
+
+    fn keep_alive<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        self.inner.keep_alive(&mut self.out);
+        self.taken(py)
+    }
+}
+
+impl Exchange {
+    /// What was written, as bytes; nothing is the one empty bytes object.
+    fn taken<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let bytes = PyBytes::new(py, &self.out);
+        if self.out.capacity() > KEPT {
+            self.out = Vec::new();
+        }
+        self.out.clear();
+        bytes
+    }
+}
+
+/// The number of a phase on the Python side.
+pub fn phase(phase: exchange::Phase) -> u8 {
+    match phase {
+        exchange::Phase::Head => 0,
+        exchange::Phase::Body => 1,
+        exchange::Phase::Done => 2,
+        exchange::Phase::Failed => 3,
+    }
+}

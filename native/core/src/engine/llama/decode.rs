@@ -1,0 +1,313 @@
+//! llama-server's stream to events.
+use super::{
+    calls::Calls,
+    refusal,
+    wire::{self, Chunk, Logprob},
+};
+use crate::{
+    chat::{Event, Fault, FaultKind, Finish, Request, Timings, TokenLogprob, Usage},
+    engine::Decode,
+};
+use std::borrow::Cow;
+
+/// The least log probability that is told: engines write minus infinity as the lowest number there is.
+const LEAST: f64 = -9999.0;
+
+/// Reads the stream of a chat or a text request.
+#[derive(Debug)]
+pub struct Decoder {
+    choices: Vec<Choice>,
+    expected: usize,
+    keep_top: bool,
+    counts: Counts,
+    done: bool,
+}
+
+/// Where one choice stands.
+#[derive(Debug, Default)]
+struct Choice {
+    started: bool,
+    finished: bool,
+    calls: Calls,
+}
+
+/// Counts merged over choices: engines repeat the prompt's for each.
+#[derive(Debug, Default)]
+struct Counts {
+    seen: bool,
+    prompt: u64,
+    cached: u64,
+    completion: u64,
+    reasoning: Option<u64>,
+    timings: Option<Timings>,
+}
+
+impl Decoder {
+    /// A reader of the answer to `request`.
+    pub fn new(request: &Request) -> Self {
+        Self {
+            choices: Vec::new(),
+            expected: request.n.max(1) as usize,
+            keep_top: request.logprobs != Some(0),
+            counts: Counts::default(),
+            done: false,
+        }
+    }
+
+    fn chunk(&mut self, chunk: &Chunk<'_>, sink: &mut dyn FnMut(&Event<'_>)) -> Result<(), Fault> {
+        if let Some(error) = chunk.error.filter(|raw| raw.get() != "null") {
+            let value = serde_json::from_str(error.get()).unwrap_or_default();
+            return Err(refusal::from_value(None, &value));
+        }
+        if let Some(progress) = &chunk.prompt_progress {
+            let (done, total) = (progress.processed.unwrap_or(0), progress.total.unwrap_or(0));
+            sink(&Event::Progress { done, total });
+            let says_more = chunk.choices.first.as_ref().is_some_and(|choice| {
+                choice.delta.as_ref().is_some_and(|delta| !delta.content.0.is_empty() || delta.tool_calls.is_some())
+                    || !choice.text.0.is_empty()
+                    || !choice.finish_reason.0.is_empty()
+            });
+            if !says_more {
+                return Ok(());
+            }
+        }
+        for choice in chunk.choices.first.iter().chain(&chunk.choices.rest) {
+            self.choice(choice, &chunk.id.0, sink)?;
+        }
+        if chunk.stop.is_some() {
+            self.native(chunk, sink);
+        }
+        self.counts.add(chunk, self.expected);
+        Ok(())
+    }
+
+    /// A chunk of a native route (`/infill`): text beside the end's mark.
+    fn native(&mut self, chunk: &Chunk<'_>, sink: &mut dyn FnMut(&Event<'_>)) {
+        if self.choices.is_empty() {
+            self.choices.push(Choice::default());
+        }
+        let state = &mut self.choices[0];
+        if state.finished {
+            return;
+        }
+        state.start(0, sink);
+        if !chunk.content.0.is_empty() {
+            sink(&Event::Text { choice: 0, text: Cow::Borrowed(&chunk.content.0) });
+        }
+        if chunk.stop == Some(true) {
+            let reason = if chunk.stop_type.0 == "limit" { Finish::Length } else { Finish::Stop };
+            let word = &chunk.stopping_word.0;
+            state.finish(0, reason, (!word.is_empty()).then_some(word), sink);
+        }
+    }
+
+    fn choice(
+        &mut self,
+        piece: &wire::Choice<'_>,
+        answer: &str,
+        sink: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(), Fault> {
+        let choice = piece.index.unwrap_or(0);
+        let at = choice as usize;
+        if at >= self.expected {
+            return Err(Fault::new(FaultKind::BadGateway, "The engine sent more answers than it was asked for."));
+        }
+        if at >= self.choices.len() {
+            self.choices.resize_with(at + 1, Choice::default);
+        }
+        let state = &mut self.choices[at];
+        if state.finished {
+            return Ok(());
+        }
+        state.start(choice, sink);
+        let mut text = &piece.text.0;
+        if let Some(delta) = &piece.delta {
+            let reasoning =
+                if delta.reasoning_content.0.is_empty() { &delta.reasoning.0 } else { &delta.reasoning_content.0 };
+            if !reasoning.is_empty() {
+                sink(&Event::Reasoning { choice, text: Cow::Borrowed(reasoning) });
+            }
+            if !delta.content.0.is_empty() {
+                text = &delta.content.0;
+            }
+        }
+        if !text.is_empty() {
+            state.calls.close(choice, sink);
+            sink(&Event::Text { choice, text: Cow::Borrowed(text) });
+        }
+        for call in piece.delta.iter().filter_map(|delta| delta.tool_calls.as_deref()).flatten() {
+            state.calls.fragment(choice, answer, call, sink)?;
+        }
+        if let Some(items) = piece.logprobs.as_ref().and_then(|logprobs| logprobs.content.as_deref())
+            && !items.is_empty()
+        {
+            let tokens = items.iter().map(|item| logprob(item, self.keep_top)).collect();
+            sink(&Event::Logprobs { choice, tokens });
+        }
+        let reason = match piece.finish_reason.0.as_ref() {
+            "" => return Ok(()),
+            "length" => Finish::Length,
+            "tool_calls" | "function_call" => Finish::ToolCalls,
+            "content_filter" => Finish::ContentFilter,
+            "abort" | "canceled" | "cancelled" => {
+                return Err(Fault::new(FaultKind::BadGateway, "The engine gave the answer up."));
+            }
+            _ => Finish::Stop,
+        };
+        state.finish(choice, reason, None, sink);
+        Ok(())
+    }
+
+    fn finish_stream(&mut self, sink: &mut dyn FnMut(&Event<'_>)) {
+        self.choices.resize_with(self.expected, Choice::default);
+        for (number, state) in (0..).zip(&mut self.choices) {
+            if !state.finished {
+                state.start(number, sink);
+                state.finish(number, Finish::Stop, None, sink);
+            }
+        }
+        if let Some((usage, timings)) = self.counts.merged() {
+            sink(&Event::Usage { usage, timings });
+        }
+        self.done = true;
+        sink(&Event::End);
+    }
+}
+
+impl Decode for Decoder {
+    fn data(&mut self, payload: &[u8], sink: &mut dyn FnMut(&Event<'_>)) -> Result<(), Fault> {
+        if self.done {
+            return Ok(());
+        }
+        if payload.trim_ascii() == b"[DONE]" {
+            self.finish_stream(sink);
+            return Ok(());
+        }
+        match serde_json::from_slice::<Chunk<'_>>(payload) {
+            Ok(chunk) => self.chunk(&chunk, sink),
+            Err(error) if std::str::from_utf8(payload).is_ok() => Err(unreadable(&error)),
+            // Engines that let half a character through: it becomes a replacement character.
+            Err(_) => {
+                let text = String::from_utf8_lossy(payload);
+                let chunk = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
+                self.chunk(&chunk, sink)
+            }
+        }
+    }
+
+    fn end(&mut self, sink: &mut dyn FnMut(&Event<'_>)) -> Result<(), Fault> {
+        if self.done {
+            return Ok(());
+        }
+        let finished = self.choices.iter().filter(|choice| choice.finished).count();
+        if finished < self.expected {
+            return Err(Fault::new(FaultKind::Cut, "The engine's answer ended before it was complete."));
+        }
+        self.finish_stream(sink);
+        Ok(())
+    }
+
+    fn refusal(&mut self, status: u16, body: &[u8]) -> Fault {
+        refusal::from_body(status, body)
+    }
+
+    fn done(&self) -> bool {
+        self.done
+    }
+}
+
+impl Choice {
+    fn start(&mut self, choice: u32, sink: &mut dyn FnMut(&Event<'_>)) {
+        if !std::mem::replace(&mut self.started, true) {
+            sink(&Event::Start { choice });
+        }
+    }
+
+    fn finish(
+        &mut self,
+        choice: u32,
+        reason: Finish,
+        stop: Option<&Cow<'_, str>>,
+        sink: &mut dyn FnMut(&Event<'_>),
+    ) {
+        self.calls.close(choice, sink);
+        self.finished = true;
+        let reason = if reason == Finish::Stop && self.calls.any() { Finish::ToolCalls } else { reason };
+        let stop = stop.map(|word| Cow::Borrowed(word.as_ref()));
+        sink(&Event::Finish { choice, reason, stop });
+    }
+}
+
+impl Counts {
+    /// A single answer's later counts replace the earlier; with several answers each has its own, and they add up.
+    fn add(&mut self, chunk: &Chunk<'_>, expected: usize) {
+        let timings = chunk.timings.as_ref();
+        if let Some(timings) = timings {
+            let earlier = self.timings.unwrap_or_default();
+            self.timings = Some(Timings {
+                prompt_ns: earlier.prompt_ns.max(nanoseconds(timings.prompt_ms)),
+                predicted_ns: earlier.predicted_ns.max(nanoseconds(timings.predicted_ms)),
+            });
+        }
+        let cache = timings.and_then(|timings| timings.cache_n);
+        let (prompt, completion, cached, reasoning) = if let Some(usage) = &chunk.usage {
+            let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
+            let reasoning = usage.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+            (usage.prompt_tokens, usage.completion_tokens, cached.or(cache), reasoning)
+        } else if let (Some(timings), 1, false) = (timings, expected, self.seen) {
+            let prompt = timings.prompt_n.map(|count| count.saturating_add(cache.unwrap_or(0)));
+            (prompt, timings.predicted_n, cache, None)
+        } else {
+            return;
+        };
+        let completion = completion.unwrap_or(0);
+        let cached = cached.unwrap_or(0);
+        if expected == 1 {
+            self.completion = completion;
+            self.cached = cached;
+            self.reasoning = reasoning.or(self.reasoning);
+        } else {
+            // The later answers find the first one's prompt in the cache: the least is what was there before.
+            self.cached = if self.seen { self.cached.min(cached) } else { cached };
+            self.completion = self.completion.saturating_add(completion);
+            self.reasoning =
+                reasoning.map_or(self.reasoning, |count| Some(self.reasoning.unwrap_or(0).saturating_add(count)));
+        }
+        self.prompt = self.prompt.max(prompt.unwrap_or(0));
+        self.seen = true;
+    }
+
+    fn merged(&self) -> Option<(Usage, Option<Timings>)> {
+        self.seen.then_some((
+            Usage {
+                prompt: self.prompt,
+                cached: self.cached.min(self.prompt),
+                completion: self.completion,
+                reasoning: self.reasoning,
+            },
+            self.timings,
+        ))
+    }
+}
+
+fn unreadable(error: &serde_json::Error) -> Fault {
+    let at = error.column();
+    Fault::new(FaultKind::BadGateway, format!("The engine sent a chunk that cannot be read (at byte {at})."))
+}
+
+fn logprob(item: &Logprob<'_>, keep_top: bool) -> TokenLogprob {
+    let tops = item.top_logprobs.as_deref().filter(|_| keep_top).unwrap_or_default();
+    TokenLogprob {
+        token: item.token.0.clone().into_owned(),
+        logprob: item.logprob.unwrap_or(LEAST).max(LEAST),
+        bytes: item.bytes.clone(),
+        top: tops.iter().map(|top| logprob(top, false)).collect(),
+    }
+}
+
+/// From milliseconds; nonsense becomes 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, and the value is not negative")]
+fn nanoseconds(milliseconds: Option<f64>) -> u64 {
+    let value = milliseconds.unwrap_or(0.0);
+    if value.is_finite() && value > 0.0 { (value * 1e6).round() as u64 } else { 0 }
+}

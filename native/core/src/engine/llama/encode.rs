@@ -1,0 +1,371 @@
+//! Requests to llama-server's bodies.
+use super::messages::{Message, messages};
+use crate::{
+    chat::{Fault, FaultKind, Format, Prompt, Request, Sampling, Think, ThinkLevel, Tool, ToolChoice, Turn},
+    engine::Outbound,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// Prompts of more bytes than this have the engine tell how far it is, since the wait may be long.
+const LONG_PROMPT: usize = 16 * 1024;
+/// What `repeat_last_n: -1` looks back on where the client asks for no context: newer engines refuse -1.
+const WHOLE_CONTEXT: u32 = 32_768;
+/// Seeds are 32 bits wide in the engine.
+const SEEDS: i64 = 1 << 32;
+
+/// The body that generates.
+pub fn generate(request: &Request, alias: &str) -> Result<Outbound, Fault> {
+    match &request.prompt {
+        Prompt::Chat(turns) => {
+            let chat = Chat::new(request, turns, alias);
+            outbound("/v1/chat/completions", &Generate { what: chat, how: Common::new(request) })
+        }
+        Prompt::Text { prompt, suffix: None, .. } => {
+            outbound("/v1/completions", &Generate { what: Text::new(request, alias, prompt), how: Common::new(request) })
+        }
+        Prompt::Text { prompt, suffix: Some(suffix), .. } => {
+            let what = Infill { input_prefix: prompt, input_suffix: suffix, prompt: "" };
+            outbound("/infill", &Generate { what, how: Common::new(request) })
+        }
+        Prompt::Tokens(tokens) => {
+            outbound("/v1/completions", &Generate { what: Text::new(request, alias, tokens), how: Common::new(request) })
+        }
+    }
+}
+
+/// The body that counts the prompt's tokens: chat's through the template, text's as it is (the answer to that is the
+/// list of its tokens).
+pub fn count(request: &Request, alias: &str) -> Result<Outbound, Fault> {
+    match &request.prompt {
+        Prompt::Chat(turns) => outbound("/v1/chat/completions/input_tokens", &Chat::new(request, turns, alias)),
+        Prompt::Text { prompt, .. } => {
+            outbound("/tokenize", &Tokenize { content: prompt, add_special: true, parse_special: true })
+        }
+        Prompt::Tokens(_) => {
+            Err(Fault::new(FaultKind::BadRequest, "The prompt is given as tokens already; their number is its length."))
+        }
+    }
+}
+
+fn outbound(path: &'static str, body: &impl Serialize) -> Result<Outbound, Fault> {
+    serde_json::to_vec(body)
+        .map(|body| Outbound { path, body })
+        .map_err(|error| Fault::new(FaultKind::Internal, format!("The engine's request could not be written: {error}.")))
+}
+
+#[derive(Serialize)]
+struct Generate<'a, W: Serialize> {
+    #[serde(flatten)]
+    what: W,
+    #[serde(flatten)]
+    how: Common<'a>,
+}
+
+#[derive(Serialize)]
+struct Infill<'a> {
+    input_prefix: &'a str,
+    input_suffix: &'a str,
+    prompt: &'a str,
+}
+
+#[derive(Serialize)]
+struct Tokenize<'a> {
+    content: &'a str,
+    add_special: bool,
+    parse_special: bool,
+}
+
+#[derive(Serialize)]
+struct Text<'a, P: Serialize + ?Sized> {
+    model: &'a str,
+    prompt: &'a P,
+    /// The text route has no `response_format`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    json_schema: Option<&'a RawValue>,
+}
+
+impl<'a, P: Serialize + ?Sized> Text<'a, P> {
+    fn new(request: &'a Request, alias: &'a str, prompt: &'a P) -> Self {
+        let json_schema = match &request.format {
+            Format::Text => None,
+            Format::Json => serde_json::from_str(r#"{"type":"object"}"#).ok(),
+            Format::Schema { schema, .. } => Some(schema.as_ref()),
+        };
+        Self { model: alias, prompt, json_schema }
+    }
+}
+
+#[derive(Serialize)]
+struct Chat<'a> {
+    model: &'a str,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<ToolOut<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chat_template_kwargs: Option<TemplateArguments>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_budget_tokens: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct TemplateArguments {
+    enable_thinking: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ToolOut<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    parameters: Parameters<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Parameters<'a> {
+    Schema(&'a RawValue),
+    Nothing { r#type: &'static str, properties: Nothing },
+}
+
+#[derive(Serialize)]
+struct Nothing {}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ResponseFormat<'a> {
+    JsonObject,
+    JsonSchema { json_schema: Schema<'a> },
+}
+
+#[derive(Serialize)]
+struct Schema<'a> {
+    name: &'a str,
+    schema: &'a RawValue,
+    strict: bool,
+}
+
+impl<'a> Chat<'a> {
+    fn new(request: &'a Request, turns: &'a [Turn], alias: &'a str) -> Self {
+        let messages = messages(turns);
+        let (tools, tool_choice) = tools(request);
+        let response_format = match &request.format {
+            // Tools and a grammar of the format exclude each other in the engine.
+            _ if !tools.is_empty() => None,
+            Format::Text => None,
+            Format::Json => Some(ResponseFormat::JsonObject),
+            Format::Schema { name, schema, strict } => {
+                let name = if name.is_empty() { "schema" } else { name };
+                Some(ResponseFormat::JsonSchema { json_schema: Schema { name, schema, strict: *strict } })
+            }
+        };
+        let (mut level, mut budget) = (None, None);
+        let mut thinking = match request.think {
+            Think::Default => None,
+            Think::Off => Some(false),
+            Think::On { level: asked, budget: most } => {
+                level = asked.map(|level| match level {
+                    ThinkLevel::Low => "low",
+                    ThinkLevel::Medium => "medium",
+                    ThinkLevel::High => "high",
+                });
+                budget = most;
+                Some(true)
+            }
+        };
+        if messages.last().is_some_and(Message::is_prefill) {
+            // The engine refuses to go on with an answer while thinking is on, and it is on by default.
+            (thinking, level, budget) = (Some(false), None, None);
+        }
+        Self {
+            model: alias,
+            messages,
+            // Said outright, since builds differ in their default.
+            parallel_tool_calls: (!tools.is_empty()).then(|| request.parallel_tool_calls.unwrap_or(true)),
+            tools,
+            tool_choice,
+            response_format,
+            chat_template_kwargs: thinking
+                .map(|enable_thinking| TemplateArguments { enable_thinking, reasoning_effort: level }),
+            reasoning_effort: level,
+            thinking_budget_tokens: budget,
+        }
+    }
+}
+
+/// The tools that are offered, and how the engine is told to choose. It does not know a named choice: that is the one tool,
+/// required.
+fn tools(request: &Request) -> (Vec<ToolOut<'_>>, Option<&'static str>) {
+    let wanted = |tool: &&Tool| match &request.tool_choice {
+        ToolChoice::None => false,
+        ToolChoice::Named(name) => tool.name == *name,
+        ToolChoice::Auto | ToolChoice::Required => true,
+    };
+    let list: Vec<_> = request.tools.iter().filter(wanted).map(ToolOut::new).collect();
+    let choice = match &request.tool_choice {
+        _ if list.is_empty() => None,
+        ToolChoice::Auto => Some("auto"),
+        ToolChoice::None => None,
+        ToolChoice::Required | ToolChoice::Named(_) => Some("required"),
+    };
+    (list, choice)
+}
+
+impl<'a> ToolOut<'a> {
+    fn new(tool: &'a Tool) -> Self {
+        let parameters = match tool.parameters.as_deref() {
+            Some(schema) if !matches!(schema.get(), "null" | "{}") => Parameters::Schema(schema),
+            _ => Parameters::Nothing { r#type: "object", properties: Nothing {} },
+        };
+        let function = Function { name: &tool.name, description: tool.description.as_deref(), parameters };
+        Self { r#type: "function", function }
+    }
+}
+
+/// What every generating route takes. Only what was asked for is written, so that the model's own defaults hold.
+#[derive(Serialize)]
+struct Common<'a> {
+    stream: bool,
+    stream_options: StreamOptions,
+    cache_prompt: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    return_progress: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n: Option<u32>,
+    #[serde(flatten)]
+    logprobs: Option<Logprobs>,
+    #[serde(flatten)]
+    sampling: Sampled<'a>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Logprobs {
+    Chat { logprobs: bool, top_logprobs: u8 },
+    Text { logprobs: u8 },
+}
+
+#[derive(Serialize)]
+struct Sampled<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    typical_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeat_penalty: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeat_last_n: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    presence_penalty: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frequency_penalty: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logit_bias: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mirostat: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mirostat_tau: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mirostat_eta: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grammar: Option<&'a str>,
+}
+
+impl<'a> Common<'a> {
+    fn new(request: &'a Request) -> Self {
+        let chat = matches!(request.prompt, Prompt::Chat(_));
+        let tools = chat && !tools(request).0.is_empty();
+        // With 0 alternatives the engine tells nothing (and by default 20): the decoder strips the one asked for here.
+        let logprobs = request.logprobs.map(|top| top.max(1)).map(|top| {
+            if chat { Logprobs::Chat { logprobs: true, top_logprobs: top } } else { Logprobs::Text { logprobs: top } }
+        });
+        Self {
+            stream: true,
+            stream_options: StreamOptions { include_usage: true },
+            cache_prompt: true,
+            return_progress: prompt_bytes(&request.prompt) > LONG_PROMPT,
+            max_tokens: request.max_tokens,
+            stop: &request.stop,
+            n: (request.n > 1).then_some(request.n),
+            // The engine refuses log probabilities in a stream with tools.
+            logprobs: logprobs.filter(|_| !tools),
+            sampling: Sampled::new(&request.sampling, request.num_ctx),
+        }
+    }
+}
+
+impl<'a> Sampled<'a> {
+    fn new(sampling: &'a Sampling, num_ctx: Option<u32>) -> Self {
+        let whole = i64::from(num_ctx.unwrap_or(WHOLE_CONTEXT));
+        let (mirostat, mirostat_tau, mirostat_eta) =
+            sampling.mirostat.map_or((None, None, None), |(mode, tau, eta)| (Some(mode), tau, eta));
+        Self {
+            temperature: sampling.temperature,
+            top_p: sampling.top_p,
+            top_k: sampling.top_k,
+            min_p: sampling.min_p,
+            typical_p: sampling.typical_p,
+            repeat_penalty: sampling.repeat_penalty,
+            repeat_last_n: sampling.repeat_last_n.map(|count| if count < 0 { whole } else { count }),
+            presence_penalty: sampling.presence_penalty,
+            frequency_penalty: sampling.frequency_penalty,
+            seed: sampling.seed.map(|seed| if seed == -1 { seed } else { seed.rem_euclid(SEEDS) }),
+            logit_bias: sampling.logit_bias.as_deref(),
+            mirostat,
+            mirostat_tau,
+            mirostat_eta,
+            grammar: sampling.grammar.as_deref(),
+        }
+    }
+}
+
+fn prompt_bytes(prompt: &Prompt) -> usize {
+    use crate::chat::Part;
+    match prompt {
+        Prompt::Chat(turns) => turns
+            .iter()
+            .flat_map(|turn| &turn.parts)
+            .map(|part| match part {
+                Part::Text(text) | Part::Reasoning { text, .. } | Part::Result { text, .. } => text.len(),
+                Part::Call { arguments, .. } => arguments.len(),
+                // An image costs about as much as a page of text.
+                Part::Image { .. } | Part::Audio { .. } => LONG_PROMPT / 8,
+            })
+            .sum(),
+        Prompt::Text { prompt, .. } => prompt.len(),
+        Prompt::Tokens(tokens) => tokens.len() * 4,
+    }
+}

@@ -1,0 +1,15 @@
+//! llama.cpp's own server, and whatever speaks like it.
+mod calls;
+pub mod decode;
+pub mod encode;
+mod messages;
+mod refusal;
+mod wire;
+
+use super::Decode;
+use crate::chat::Request;
+
+/// A reader of the answer to `request`.
+pub fn decoder(request: &Request) -> Box<dyn Decode> {
+    Box::new(decode::Decoder::new(request))
+}
