@@ -1,16 +1,19 @@
 //! Dialogues kept as files, read by this test and by pytest: `tests/golden/dialogues/<name>/` holds `events.json` (what an
 //! engine's answer means), `request.<route>.json`, and what the client must get, `stream.<route>.txt` and
-//! `body.<route>.json`. `BLESS=1 cargo test` writes the expected files anew, to be read before they are committed.
+//! `body.<route>.json`. Where there is an `engine.sse`, it is what llama-server sends for the same answer. `BLESS=1 cargo test` writes the expected files anew, to be read before they are committed.
 use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use blazar_core::chat::{Event, Fault, FaultKind, Finish, Timings, TokenLogprob, Usage};
+use blazar_core::chat::{Event, Fault, FaultKind, Finish, Request, Timings, TokenLogprob, Usage};
 use blazar_core::dialect::{Route, Stamp};
+use blazar_core::engine::Family;
+use blazar_core::exchange::Exchange;
 use serde::Deserialize;
 
 const ROUTES: [&str; 5] = ["openai.chat", "openai.text", "ollama.chat", "ollama.generate", "anthropic.messages"];
 const MILLISECOND: u64 = 1_000_000;
+const START: u64 = 5_000 * MILLISECOND;
 
 /// One line of `events.json`.
 #[derive(Deserialize)]
@@ -101,24 +104,71 @@ fn dialogues() -> Vec<PathBuf> {
     found
 }
 
-fn replay(route: Route, body: &[u8], streams: bool, steps: &[Step]) -> Vec<u8> {
-    let mut request = route.parse(body).unwrap();
-    request.stream = streams;
-    let stamp = Stamp {
+fn asked(route: Route, body: &[u8], streams: bool) -> Request {
+    Request { stream: streams, ..route.parse(body).unwrap() }
+}
+
+fn stamp() -> Stamp {
+    Stamp {
         id: "0123456789abcdef0123456789abcdef".into(),
         created_ns: 1_785_576_600_000_000_000,
-        started_ns: 5_000 * MILLISECOND,
+        started_ns: START,
         load_ns: 250 * MILLISECOND,
-    };
-    let mut encoder = route.encoder(&request, stamp);
+    }
+}
+
+/// The client's bytes for `steps`, of which each takes `tick`.
+fn replay(route: Route, request: &Request, steps: &[Step], tick: u64) -> Vec<u8> {
+    let mut encoder = route.encoder(request, stamp());
     let mut out = Vec::new();
-    for (step, now_ns) in steps.iter().zip((1..).map(|n| (5_000 + 250 + n) * MILLISECOND)) {
+    for (step, now_ns) in steps.iter().zip((1..).map(|n| START + 250 * MILLISECOND + n * tick)) {
         match step.event() {
             Ok(event) => encoder.event(&event, now_ns, &mut out),
             Err(fault) => encoder.fault(&fault, now_ns, &mut out),
         }
     }
     out
+}
+
+/// The client's bytes when the engine's come in `pieces`, all at one moment.
+fn relay<'a>(route: Route, request: &Request, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let encoder = route.encoder(request, stamp());
+    let (_, mut exchange) = Exchange::new(request, Family::Llama, "alias", "127.0.0.1", "", encoder).unwrap();
+    let now_ns = START + 250 * MILLISECOND;
+    let mut out = Vec::new();
+    exchange.feed(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", now_ns, &mut out);
+    for piece in pieces {
+        exchange.feed(piece, now_ns, &mut out);
+    }
+    exchange.eof(now_ns, &mut out);
+    assert_eq!(exchange.fault(), None);
+    out
+}
+
+#[test]
+fn an_engine_says_the_same_however_its_bytes_are_cut() {
+    let mut compared = 0;
+    for folder in dialogues() {
+        let Ok(engine) = fs::read(folder.join("engine.sse")) else { continue };
+        let steps: Vec<Step> = serde_json::from_slice(&fs::read(folder.join("events.json")).unwrap()).unwrap();
+        for name in ["openai.chat", "ollama.chat", "anthropic.messages"] {
+            let body = fs::read(folder.join(format!("request.{name}.json"))).unwrap();
+            let route = Route::from_name(name).unwrap();
+            for streams in [true, false] {
+                let request = asked(route, &body, streams);
+                let wanted = String::from_utf8(replay(route, &request, &steps, 0)).unwrap();
+                let same = |got: Vec<u8>, cut: usize| {
+                    assert_eq!(String::from_utf8(got).unwrap(), wanted, "{name} cut at {cut} of {}", folder.display());
+                };
+                for cut in 0..engine.len() {
+                    same(relay(route, &request, [&engine[..cut], &engine[cut..]]), cut);
+                }
+                same(relay(route, &request, engine.chunks(1)), 1);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 10, "only {compared} comparisons");
 }
 
 #[test]
@@ -132,7 +182,7 @@ fn every_dialogue_gives_its_clients_exactly_these_bytes() {
             let route = Route::from_name(name).unwrap();
             for (streams, file) in [(true, format!("stream.{name}.txt")), (false, format!("body.{name}.json"))] {
                 let path = folder.join(file);
-                let got = String::from_utf8(replay(route, &body, streams, &steps)).unwrap();
+                let got = String::from_utf8(replay(route, &asked(route, &body, streams), &steps, MILLISECOND)).unwrap();
                 if bless {
                     fs::write(&path, &got).unwrap();
                 }

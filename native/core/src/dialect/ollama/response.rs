@@ -35,7 +35,6 @@ impl Body {
         let calls = match calls(choice) {
             Ok(calls) => calls,
             Err(fault) => {
-                words::fault(&fault, out);
                 self.broken = Some(fault);
                 return;
             }
