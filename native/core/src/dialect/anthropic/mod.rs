@@ -1,4 +1,5 @@
 //! Anthropic's dialect: `/v1/messages` and `/v1/messages/count_tokens`.
+mod messages;
 pub(crate) mod request;
 mod response;
 mod stream;

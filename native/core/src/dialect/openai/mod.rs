@@ -1,4 +1,5 @@
 //! OpenAI's dialect: `/v1/chat/completions` and `/v1/completions`.
+mod messages;
 pub(crate) mod request;
 mod response;
 mod stream;
