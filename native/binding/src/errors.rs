@@ -1,37 +1,40 @@
-//! Errors that cross into Python, and the kinds that come from there.
-use blazar_core::chat::{Fault, FaultKind};
-use pyo3::exceptions::PyValueError;
-use pyo3::{PyErr, create_exception};
+//! Core's errors as Python's.
+use blazar_core::{
+    chat::{Fault, FaultKind},
+    dialect::BadBody,
+};
+use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
 
-create_exception!(_native, BadInput, PyValueError, "A request's body is wrong: (message, path).");
+create_exception!(
+    blazar._native,
+    BadInput,
+    PyValueError,
+    "A request's body is wrong. `args` is `(message, path)`; the path is empty for the whole body."
+);
 
-/// A fault as Python reads it: kind, message, tokens of the prompt, tokens of the context.
+/// `(kind, message, tokens, context)`.
 pub type FaultTuple = (&'static str, String, Option<u64>, Option<u64>);
+
+pub fn bad_body(error: BadBody) -> PyErr {
+    BadInput::new_err((error.message, error.path))
+}
+
+/// A request that cannot be put to the engine.
+pub fn bad_request(fault: Fault) -> PyErr {
+    BadInput::new_err((fault.message, ""))
+}
 
 pub fn fault_tuple(fault: &Fault) -> FaultTuple {
     (fault.kind.as_str(), fault.message.clone(), fault.tokens, fault.context)
 }
 
-/// A request that no engine of this family can be asked.
-pub fn fault_error(fault: &Fault) -> PyErr {
-    BadInput::new_err((fault.message.clone(), String::new()))
-}
-
-/// A failure that Python found: it knows the code and the sentence.
-pub fn fault_of(kind: &str, code: &str, message: String) -> Fault {
-    const KINDS: [FaultKind; 9] = [
-        FaultKind::BadRequest,
-        FaultKind::PromptTooLong,
-        FaultKind::Unsupported,
-        FaultKind::Unavailable,
-        FaultKind::BadGateway,
-        FaultKind::Cut,
-        FaultKind::Timeout,
-        FaultKind::Crashed,
-        FaultKind::Internal,
-    ];
-    let kind = KINDS.into_iter().find(|known| known.as_str() == kind).unwrap_or(FaultKind::Internal);
+/// The fault that Python describes; an empty `code` leaves the kind's own.
+pub fn fault(kind: &str, code: String, message: String) -> PyResult<Fault> {
+    let kind = FaultKind::from_name(kind)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no kind of fault named {kind:?}")))?;
     let mut fault = Fault::new(kind, message);
-    code.clone_into(&mut fault.code);
-    fault
+    if !code.is_empty() {
+        fault.code = code.into();
+    }
+    Ok(fault)
 }

@@ -1,33 +1,22 @@
-//! `blazar._native.Exchange` and `blazar._native.Call`.
-use blazar_core::call::Call as CoreCall;
-use blazar_core::chat::Finish;
-use blazar_core::dialect::Stamp;
-use blazar_core::exchange::{Exchange as Core, Phase};
-use blazar_core::http1::request_head;
-use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use crate::{
+    buffer::with_bytes,
+    errors::{self, FaultTuple, bad_request, fault_tuple},
+    inbound::{Inbound, family},
+};
+use blazar_core::{
+    chat::{Fault, Finish},
+    dialect::Stamp,
+    exchange,
+};
+use pyo3::{prelude::*, types::PyBytes};
 
-use crate::errors::{FaultTuple, fault_error, fault_of, fault_tuple};
-use crate::inbound::{Inbound, known_family};
+/// An output buffer larger than this is given back after use.
+const KEPT: usize = 256 * 1024;
 
-pub const PHASE_HEAD: u8 = 0;
-pub const PHASE_BODY: u8 = 1;
-pub const PHASE_DONE: u8 = 2;
-pub const PHASE_FAILED: u8 = 3;
-
-const fn number(phase: Phase) -> u8 {
-    match phase {
-        Phase::Head => PHASE_HEAD,
-        Phase::Body => PHASE_BODY,
-        Phase::Done => PHASE_DONE,
-        Phase::Failed => PHASE_FAILED,
-    }
-}
-
-/// One request's way to an engine and back.
+/// One request's way to an engine and back, without I/O.
 #[pyclass(module = "blazar._native")]
 pub struct Exchange {
-    core: Core,
+    inner: exchange::Exchange,
     request: Py<PyBytes>,
     out: Vec<u8>,
 }
@@ -36,7 +25,7 @@ pub struct Exchange {
 impl Exchange {
     #[new]
     #[pyo3(signature = (inbound, *, family, alias, host, secret, id, created_ns, started_ns, load_ns))]
-    #[expect(clippy::too_many_arguments, reason = "each is named at the call")]
+    #[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
     fn new(
         py: Python<'_>,
         inbound: &Inbound,
@@ -49,16 +38,11 @@ impl Exchange {
         started_ns: u64,
         load_ns: u64,
     ) -> PyResult<Self> {
-        let family = known_family(family)?;
-        let outbound = family.encode(&inbound.request, alias).map_err(|fault| fault_error(&fault))?;
-        let mut request = Vec::with_capacity(outbound.body.len() + 256);
-        let length = Some(outbound.body.len());
-        request_head("POST", outbound.path, host, secret, "text/event-stream", length, &mut request);
-        request.extend_from_slice(&outbound.body);
-        let stamp = Stamp { id, created_ns, started_ns, load_ns };
-        let encoder = inbound.route.encoder(&inbound.request, stamp);
-        let core = Core::new(family.decoder(&inbound.request), encoder);
-        Ok(Self { core, request: PyBytes::new(py, &request).unbind(), out: Vec::new() })
+        let encoder = inbound.route.encoder(&inbound.request, Stamp { id, created_ns, started_ns, load_ns });
+        let (request, inner) =
+            exchange::Exchange::new(&inbound.request, self::family(family)?, alias, host, secret, encoder)
+                .map_err(bad_request)?;
+        Ok(Self { inner, request: PyBytes::new(py, &request).unbind(), out: Vec::new() })
     }
 
     #[getter]
@@ -68,42 +52,32 @@ impl Exchange {
 
     #[getter]
     fn content_type(&self) -> &'static str {
-        self.core.content_type()
+        self.inner.content_type()
     }
 
     #[getter]
     fn phase(&self) -> u8 {
-        number(self.core.phase())
+        phase(self.inner.phase())
     }
 
     #[getter]
     fn reusable(&self) -> bool {
-        self.core.reusable()
-    }
-
-    #[getter]
-    fn ends_at_close(&self) -> bool {
-        self.core.ends_at_close()
-    }
-
-    #[getter]
-    fn started(&self) -> bool {
-        self.core.started()
+        self.inner.is_reusable()
     }
 
     #[getter]
     fn fault(&self) -> Option<FaultTuple> {
-        self.core.fault().map(fault_tuple)
+        self.inner.fault().map(fault_tuple)
     }
 
     #[getter]
     fn usage(&self) -> Option<(u64, u64, u64)> {
-        self.core.usage().map(|usage| (usage.prompt, usage.cached, usage.completion))
+        self.inner.usage().map(|usage| (usage.prompt, usage.cached, usage.completion))
     }
 
     #[getter]
     fn finish(&self) -> Option<&'static str> {
-        self.core.finish().map(|finish| match finish {
+        self.inner.finish().map(|finish| match finish {
             Finish::Stop => "stop",
             Finish::Length => "length",
             Finish::ToolCalls => "tool_calls",
@@ -113,134 +87,57 @@ impl Exchange {
 
     #[getter]
     fn first_ns(&self) -> Option<u64> {
-        self.core.first_ns()
+        self.inner.first_ns()
     }
 
-    fn feed<'py>(&mut self, py: Python<'py>, data: &[u8], now_ns: u64) -> Bound<'py, PyBytes> {
-        self.core.feed(data, now_ns, &mut self.out);
-        self.take(py)
+    fn feed<'py>(&mut self, py: Python<'py>, data: &Bound<'py, PyAny>, now_ns: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let (inner, out) = (&mut self.inner, &mut self.out);
+        with_bytes(data, |bytes| inner.feed(bytes, now_ns, out))?;
+        Ok(self.taken(py))
     }
 
     fn eof<'py>(&mut self, py: Python<'py>, now_ns: u64) -> Bound<'py, PyBytes> {
-        self.core.eof(now_ns, &mut self.out);
-        self.take(py)
+        self.inner.eof(now_ns, &mut self.out);
+        self.taken(py)
     }
 
     fn fail<'py>(
         &mut self,
         py: Python<'py>,
         kind: &str,
-        code: &str,
+        code: String,
         message: String,
         now_ns: u64,
-    ) -> Bound<'py, PyBytes> {
-        self.core.fail(fault_of(kind, code, message), now_ns, &mut self.out);
-        self.take(py)
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let fault: Fault = errors::fault(kind, code, message)?;
+        self.inner.fail(fault, now_ns, &mut self.out);
+        Ok(self.taken(py))
     }
 
     fn keep_alive<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        self.core.keep_alive(&mut self.out);
-        self.take(py)
+        self.inner.keep_alive(&mut self.out);
+        self.taken(py)
     }
 }
 
 impl Exchange {
-    /// The client's bytes; the buffer stays for the next time, unless it grew out of measure.
-    fn take<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        const KEPT: usize = 16 * 1024;
+    /// What was written, as bytes; nothing is the one empty bytes object.
+    fn taken<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let bytes = PyBytes::new(py, &self.out);
+        if self.out.capacity() > KEPT {
+            self.out = Vec::new();
+        }
         self.out.clear();
-        self.out.shrink_to(KEPT);
         bytes
     }
 }
 
-/// A plain request to an engine, its answer kept whole.
-#[pyclass(module = "blazar._native")]
-pub struct Call {
-    core: CoreCall,
-    request: Py<PyBytes>,
-}
-
-#[pymethods]
-#[expect(unused_variables, reason = "the relay calls both kinds of answer alike")]
-impl Call {
-    #[new]
-    #[pyo3(signature = (method, path, body, *, host, secret, limit))]
-    fn new(
-        py: Python<'_>,
-        method: &str,
-        path: &str,
-        body: Option<&[u8]>,
-        host: &str,
-        secret: &str,
-        limit: usize,
-    ) -> Self {
-        let mut request = Vec::new();
-        request_head(method, path, host, secret, "application/json", body.map(<[u8]>::len), &mut request);
-        request.extend_from_slice(body.unwrap_or_default());
-        Self { core: CoreCall::new(limit), request: PyBytes::new(py, &request).unbind() }
-    }
-
-    #[getter]
-    fn request(&self, py: Python<'_>) -> Py<PyBytes> {
-        self.request.clone_ref(py)
-    }
-
-    #[getter]
-    fn phase(&self) -> u8 {
-        number(self.core.phase())
-    }
-
-    #[getter]
-    fn reusable(&self) -> bool {
-        self.core.reusable()
-    }
-
-    #[getter]
-    fn ends_at_close(&self) -> bool {
-        self.core.ends_at_close()
-    }
-
-    #[getter]
-    fn fault(&self) -> Option<FaultTuple> {
-        self.core.fault().map(fault_tuple)
-    }
-
-    #[getter]
-    fn status(&self) -> u16 {
-        self.core.head().map_or(0, |head| head.status)
-    }
-
-    #[getter]
-    fn content_type(&self) -> &str {
-        self.core.head().map_or("", |head| &head.content_type)
-    }
-
-    #[getter]
-    fn body<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.core.body())
-    }
-
-    fn feed<'py>(&mut self, py: Python<'py>, data: &[u8], now_ns: u64) -> Bound<'py, PyBytes> {
-        self.core.feed(data);
-        PyBytes::new(py, b"")
-    }
-
-    fn eof<'py>(&mut self, py: Python<'py>, now_ns: u64) -> Bound<'py, PyBytes> {
-        self.core.eof();
-        PyBytes::new(py, b"")
-    }
-
-    fn fail<'py>(
-        &mut self,
-        py: Python<'py>,
-        kind: &str,
-        code: &str,
-        message: String,
-        now_ns: u64,
-    ) -> Bound<'py, PyBytes> {
-        self.core.fail(fault_of(kind, code, message));
-        PyBytes::new(py, b"")
+/// The number of a phase on the Python side.
+pub fn phase(phase: exchange::Phase) -> u8 {
+    match phase {
+        exchange::Phase::Head => 0,
+        exchange::Phase::Body => 1,
+        exchange::Phase::Done => 2,
+        exchange::Phase::Failed => 3,
     }
 }

@@ -1,21 +1,19 @@
-//! `blazar._native.Inbound` and its reader.
-use blazar_core::chat::{KeepAlive, Part, Prompt, Request};
-use blazar_core::dialect::Route;
-use blazar_core::engine::Family;
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use crate::errors::{bad_body, bad_request};
+use blazar_core::{
+    chat::{KeepAlive, Part, Prompt, Request},
+    dialect::Route,
+    engine::Family,
+};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
 
-use crate::errors::{BadInput, fault_error};
-
-/// Bodies above this are read without the GIL.
+/// Bodies above this are read without the GIL: it takes more than 50 microseconds.
 const LARGE: usize = 32 * 1024;
 
-/// One parsed request: the few facts that Python needs; the rest stays here.
+/// One parsed request: the few facts that Python needs; the rest stays in Rust.
 #[pyclass(frozen, module = "blazar._native")]
 pub struct Inbound {
-    pub(crate) request: Request,
     pub(crate) route: Route,
+    pub(crate) request: Request,
     name: String,
     body_bytes: usize,
 }
@@ -83,11 +81,13 @@ impl Inbound {
 
 /// Read a body.
 #[pyfunction]
-pub fn parse(py: Python<'_>, route: &str, body: &[u8]) -> PyResult<Inbound> {
-    let known = Route::from_name(route).ok_or_else(|| PyValueError::new_err(format!("unknown route {route}")))?;
-    let read = if body.len() > LARGE { py.detach(|| known.parse(body)) } else { known.parse(body) };
-    let request = read.map_err(|bad| BadInput::new_err((bad.message, bad.path)))?;
-    Ok(Inbound { request, route: known, name: route.to_owned(), body_bytes: body.len() })
+pub fn parse(py: Python<'_>, route: &str, body: &Bound<'_, PyBytes>) -> PyResult<Inbound> {
+    let name = route.to_owned();
+    let route = Route::from_name(route)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no route named {route:?}")))?;
+    let body = body.as_bytes();
+    let request = if body.len() > LARGE { py.detach(|| route.parse(body)) } else { route.parse(body) };
+    Ok(Inbound { route, request: request.map_err(bad_body)?, name, body_bytes: body.len() })
 }
 
 /// Path and body of the engine's request that counts the prompt's tokens.
@@ -98,10 +98,12 @@ pub fn count_request<'py>(
     family: &str,
     alias: &str,
 ) -> PyResult<(&'static str, Bound<'py, PyBytes>)> {
-    let outbound = known_family(family)?.count(&inbound.request, alias).map_err(|fault| fault_error(&fault))?;
+    let outbound = self::family(family)?.count(&inbound.request, alias).map_err(bad_request)?;
     Ok((outbound.path, PyBytes::new(py, &outbound.body)))
 }
 
-pub fn known_family(name: &str) -> PyResult<Family> {
-    Family::from_name(name).ok_or_else(|| PyValueError::new_err(format!("unknown engine family {name}")))
+/// The family of this name.
+pub fn family(name: &str) -> PyResult<Family> {
+    Family::from_name(name)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no family of engines named {name:?}")))
 }

@@ -1,10 +1,10 @@
 //! `blazar._native`: the Python face of `blazar-core`. It converts, drops the GIL for long work and maps errors.
 use pyo3::prelude::*;
 
-mod admission;
+mod buffer;
+mod call;
 mod errors;
 mod exchange;
-mod gguf;
 mod inbound;
 
 #[pymodule]
@@ -23,11 +23,19 @@ mod _native {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
     #[pymodule_export]
-    const PHASE_HEAD: u8 = crate::exchange::PHASE_HEAD;
+    const PHASE_HEAD: u8 = 0;
     #[pymodule_export]
-    const PHASE_BODY: u8 = crate::exchange::PHASE_BODY;
+    const PHASE_BODY: u8 = 1;
     #[pymodule_export]
-    const PHASE_DONE: u8 = crate::exchange::PHASE_DONE;
+    const PHASE_DONE: u8 = 2;
     #[pymodule_export]
-    const PHASE_FAILED: u8 = crate::exchange::PHASE_FAILED;
+    const PHASE_FAILED: u8 = 3;
+
+    #[pymodule_export]
+    use crate::{
+        call::Call,
+        errors::BadInput,
+        exchange::Exchange,
+        inbound::{Inbound, count_request, parse},
+    };
 }

@@ -1,18 +1,19 @@
-//! One request's way to an engine and back: HTTP/1.1, the event stream, the engine's decoder and the client's encoder in
-//! one pass, without I/O.
-use crate::chat::{Event, Fault, FaultKind, Finish, Usage};
-use crate::dialect::Encode;
-use crate::engine::Decode;
-use crate::http1::{self, Step};
-use crate::sse::{self, TooLarge};
+//! One request's way to an engine and back: HTTP/1.1, event stream, the engine's decoder and the client's encoder in one
+//! pass over what the engine's socket gave.
+use crate::{
+    chat::{Event, Fault, FaultKind, Finish, Request, Usage},
+    dialect::Encode,
+    engine::{Decode, Family},
+    http1::{self, Part},
+    sse::{self, Item},
+};
 
-/// Largest event of an engine's stream.
-const EVENT_BOUND: usize = 16 * 1024 * 1024;
-/// Largest answer that is no stream: a refusal, or a whole answer from an engine that does not stream.
-const WHOLE_BOUND: usize = 16 * 1024 * 1024;
+/// The most bytes of an error's body, and of an answer that was not streamed though a stream was asked for.
+const MAX_REFUSAL: usize = 64 * 1024;
+const MAX_WHOLE: usize = 64 * 1024 * 1024;
 
-/// How far an answer has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// How far an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Nothing for the client yet.
     Head,
@@ -20,56 +21,276 @@ pub enum Phase {
     Body,
     /// The answer is complete.
     Done,
-    /// It failed: see [`Exchange::fault`].
+    /// There is a fault; if bytes flowed, the dialect's error event is the last of them.
     Failed,
 }
 
-/// What the engine's head announced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What is done with the engine's body.
+#[derive(Debug)]
 enum Mode {
-    Unknown,
+    /// No head yet.
+    Undecided,
+    /// Events.
     Stream,
-    Whole,
-    Refusal(u16),
+    /// One JSON document, kept until it is whole.
+    Whole(Vec<u8>),
+    /// An error's body, kept until it is whole.
+    Refusal(u16, Vec<u8>),
 }
 
-impl From<TooLarge> for Fault {
-    fn from(error: TooLarge) -> Self {
-        Self::new(FaultKind::BadGateway, error.to_string())
-    }
-}
-
-impl From<http1::Broken> for Fault {
-    fn from(error: http1::Broken) -> Self {
-        Self::new(FaultKind::BadGateway, error.to_string())
-    }
-}
-
-/// See the module's text. All times are monotonic nanoseconds.
+/// The state machine. `out` gets the client's bytes; after [`Phase::Done`] or [`Phase::Failed`] input is ignored.
 pub struct Exchange {
     http: http1::Reader,
-    events: sse::Reader,
-    decoder: Box<dyn Decode>,
-    encoder: Box<dyn Encode>,
     mode: Mode,
-    whole: Vec<u8>,
-    facts: Facts,
+    stream: sse::Reader,
+    decoder: Box<dyn Decode>,
+    client: Client,
     phase: Phase,
     fault: Option<Fault>,
-    clean: bool,
-    started: bool,
+    /// Bytes came that do not belong to the answer.
+    surplus: bool,
 }
 
-/// What Python wants to know of an answer besides its bytes.
-#[derive(Debug, Clone, Copy, Default)]
-struct Facts {
+/// The client's side: the encoder, and the facts that pass by on the way to it.
+struct Client {
+    encoder: Box<dyn Encode>,
+    wrote: bool,
     usage: Option<Usage>,
     finish: Option<Finish>,
     first_ns: Option<u64>,
 }
 
-impl Facts {
-    fn note(&mut self, event: &Event<'_>, now_ns: u64) {
+impl Exchange {
+    /// The engine's HTTP request and the machine that reads its answer.
+    pub fn new(
+        request: &Request,
+        family: Family,
+        alias: &str,
+        host: &str,
+        secret: &str,
+        encoder: Box<dyn Encode>,
+    ) -> Result<(Vec<u8>, Self), Fault> {
+        let outbound = family.encode(request, alias)?;
+        let bytes = http1::Request {
+            method: "POST",
+            path: outbound.path,
+            host,
+            secret,
+            body: Some(&outbound.body),
+            accept: "text/event-stream",
+        }
+        .to_bytes()
+        .map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
+        let exchange = Self {
+            http: http1::Reader::new("POST"),
+            mode: Mode::Undecided,
+            stream: sse::Reader::default(),
+            decoder: family.decoder(request),
+            client: Client { encoder, wrote: false, usage: None, finish: None, first_ns: None },
+            phase: Phase::Head,
+            fault: None,
+            surplus: false,
+        };
+        Ok((bytes, exchange))
+    }
+
+    /// Read what the engine's socket gave.
+    pub fn feed(&mut self, input: &[u8], now_ns: u64, out: &mut Vec<u8>) {
+        if self.is_over() {
+            return;
+        }
+        let before = out.len();
+        let result = self.read(input, now_ns, out);
+        self.settle(before, result, now_ns, out);
+    }
+
+    /// The engine closed its side.
+    pub fn eof(&mut self, now_ns: u64, out: &mut Vec<u8>) {
+        if self.is_over() {
+            return;
+        }
+        let before = out.len();
+        let result = match self.http.eof() {
+            Ok(Some(Part::End)) => self.end_of_body(now_ns, out),
+            Ok(_) => Ok(()),
+            // The answer is what counts, not the last chunk's mark after it.
+            Err(_) if self.decoder.done() => {
+                self.surplus = true;
+                self.phase = Phase::Done;
+                Ok(())
+            }
+            Err(error) => self.cut(error, now_ns, out),
+        };
+        self.settle(before, result, now_ns, out);
+    }
+
+    /// End it with a failure that only the caller knows.
+    pub fn fail(&mut self, fault: Fault, now_ns: u64, out: &mut Vec<u8>) {
+        if self.is_over() {
+            return;
+        }
+        self.surplus = true;
+        if self.decoder.done() {
+            // Only the engine's framing was still open.
+            self.phase = Phase::Done;
+            return;
+        }
+        let before = out.len();
+        self.settle(before, Err(fault), now_ns, out);
+    }
+
+    /// Bytes that keep the client's idle stream open; none where the dialect has none.
+    pub fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        if self.is_over() || self.decoder.done() {
+            return;
+        }
+        let before = out.len();
+        self.client.encoder.keep_alive(out);
+        self.settle(before, Ok(()), 0, out);
+    }
+
+    /// `content-type` of the client's answer.
+    pub fn content_type(&self) -> &'static str {
+        self.client.encoder.content_type()
+    }
+
+    /// How far it is.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The failure, after [`Phase::Failed`].
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+
+    /// The engine's connection can carry another request.
+    pub fn is_reusable(&self) -> bool {
+        self.is_over() && !self.surplus && self.http.is_reusable()
+    }
+
+    /// Token counts, once known.
+    pub fn usage(&self) -> Option<Usage> {
+        self.client.usage
+    }
+
+    /// Why the first choice ended, once known.
+    pub fn finish(&self) -> Option<Finish> {
+        self.client.finish
+    }
+
+    /// When the first text, reasoning or call came.
+    pub fn first_ns(&self) -> Option<u64> {
+        self.client.first_ns
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Done | Phase::Failed)
+    }
+
+    fn read(&mut self, mut input: &[u8], now_ns: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        while let Some(part) = self.http.next(&mut input).map_err(malformed)? {
+            match part {
+                Part::Head(head) => self.mode = mode(&head)?,
+                Part::Body(data) => self.body(data, now_ns, out)?,
+                Part::End => self.end_of_body(now_ns, out)?,
+            }
+        }
+        self.surplus |= !input.is_empty();
+        Ok(())
+    }
+
+    fn body(&mut self, data: &[u8], now_ns: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let (kept, limit) = match &mut self.mode {
+            Mode::Stream => {
+                let (decoder, client) = (&mut *self.decoder, &mut self.client);
+                let mut sink = |item: Item<'_>| message(item, decoder, client, now_ns, out);
+                return self.stream.feed(data, &mut sink).map_err(|Stop(fault)| fault);
+            }
+            Mode::Undecided => return Ok(()),
+            Mode::Whole(kept) => (kept, MAX_WHOLE),
+            // What is beyond the bound says nothing more.
+            Mode::Refusal(_, kept) => {
+                let room = MAX_REFUSAL.saturating_sub(kept.len());
+                kept.extend_from_slice(&data[..data.len().min(room)]);
+                return Ok(());
+            }
+        };
+        if kept.len() + data.len() > limit {
+            return Err(Fault::new(FaultKind::BadGateway, "The engine's answer is too large."));
+        }
+        kept.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn end_of_body(&mut self, now_ns: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let (decoder, client) = (&mut *self.decoder, &mut self.client);
+        match &self.mode {
+            Mode::Undecided => {}
+            Mode::Stream => {
+                let mut sink = |item: Item<'_>| message(item, decoder, client, now_ns, out);
+                self.stream.finish(&mut sink).map_err(|Stop(fault)| fault)?;
+            }
+            Mode::Whole(body) => decoder.data(body, &mut |event| client.event(event, now_ns, out))?,
+            Mode::Refusal(status, body) => return Err(decoder.refusal(*status, body)),
+        }
+        let client = &mut self.client;
+        self.decoder.end(&mut |event| client.event(event, now_ns, out))?;
+        self.phase = Phase::Done;
+        Ok(())
+    }
+
+    /// The connection ended early: what is there may yet be an answer without its last mark.
+    fn cut(&mut self, error: http1::Error, now_ns: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.surplus = true;
+        match self.mode {
+            Mode::Stream => self.end_of_body(now_ns, out),
+            Mode::Refusal(..) => self.end_of_body(now_ns, out),
+            Mode::Undecided | Mode::Whole(_) => Err(malformed(error)),
+        }
+    }
+
+    /// Take over what a step came to.
+    fn settle(&mut self, before: usize, result: Result<(), Fault>, now_ns: u64, out: &mut Vec<u8>) {
+        self.client.wrote |= out.len() > before;
+        let result = result.and_then(|()| match self.client.encoder.broken() {
+            Some(fault) if self.decoder.done() && self.fault.is_none() => Err(fault.clone()),
+            _ => Ok(()),
+        });
+        if let Err(fault) = result {
+            if self.client.wrote {
+                self.client.encoder.fault(&fault, now_ns, out);
+            }
+            self.fault = Some(fault);
+            self.phase = Phase::Failed;
+        } else if self.phase == Phase::Head && self.client.wrote {
+            self.phase = Phase::Body;
+        }
+    }
+}
+
+/// One item of the stream to the client.
+#[inline]
+fn message(
+    item: Item<'_>,
+    decoder: &mut dyn Decode,
+    client: &mut Client,
+    now_ns: u64,
+    out: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    match item {
+        Item::Message { event: b"" | b"message", data } => {
+            decoder.data(data, &mut |event| client.event(event, now_ns, out)).map_err(Stop)
+        }
+        Item::Message { event: b"error", data } => Err(Stop(decoder.refusal(500, data))),
+        // Named events of an engine's own, and comments, say only that it lives.
+        Item::Message { .. } | Item::Comment => Ok(()),
+    }
+}
+
+impl Client {
+    #[inline]
+    fn event(&mut self, event: &Event<'_>, now_ns: u64, out: &mut Vec<u8>) {
         match event {
             Event::Text { .. } | Event::Reasoning { .. } | Event::CallStart { .. } => {
                 self.first_ns.get_or_insert(now_ns);
@@ -78,198 +299,38 @@ impl Facts {
             Event::Usage { usage, .. } => self.usage = Some(*usage),
             _ => {}
         }
+        self.encoder.event(event, now_ns, out);
     }
 }
 
-impl Exchange {
-    /// An answer that `decoder` reads and `encoder` writes.
-    pub fn new(decoder: Box<dyn Decode>, encoder: Box<dyn Encode>) -> Self {
-        Self {
-            http: http1::Reader::new(false),
-            events: sse::Reader::new(EVENT_BOUND),
-            decoder,
-            encoder,
-            mode: Mode::Unknown,
-            whole: Vec::new(),
-            facts: Facts::default(),
-            phase: Phase::Head,
-            fault: None,
-            clean: false,
-            started: false,
-        }
-    }
+/// A fault that ends the reading of a stream.
+struct Stop(Fault);
 
-    /// `content-type` of the client's answer.
-    pub fn content_type(&self) -> &'static str {
-        self.encoder.content_type()
+impl From<sse::TooLong> for Stop {
+    fn from(error: sse::TooLong) -> Self {
+        Self(Fault::new(FaultKind::BadGateway, format!("The engine's answer cannot be read: {error}.")))
     }
+}
 
-    /// How far it has come.
-    pub const fn phase(&self) -> Phase {
-        self.phase
+fn malformed(error: http1::Error) -> Fault {
+    let kind = if error == http1::Error::Cut { FaultKind::Cut } else { FaultKind::BadGateway };
+    Fault::new(kind, format!("The engine's answer cannot be read: {error}."))
+}
+
+fn mode(head: &http1::Head) -> Result<Mode, Fault> {
+    if head.status != 200 {
+        return Ok(Mode::Refusal(head.status, Vec::new()));
     }
-
-    /// The client has been given bytes.
-    pub const fn started(&self) -> bool {
-        self.started
-    }
-
-    /// Why it failed.
-    pub const fn fault(&self) -> Option<&Fault> {
-        self.fault.as_ref()
-    }
-
-    /// Token counts, once the engine said them.
-    pub const fn usage(&self) -> Option<Usage> {
-        self.facts.usage
-    }
-
-    /// Why the first choice ended.
-    pub const fn finish(&self) -> Option<Finish> {
-        self.facts.finish
-    }
-
-    /// When the first text, reasoning or call came.
-    pub const fn first_ns(&self) -> Option<u64> {
-        self.facts.first_ns
-    }
-
-    /// The engine's connection can carry another request: the answer was read to its very end and nothing follows it.
-    pub fn reusable(&self) -> bool {
-        self.clean && self.http.head().is_some_and(|head| head.keep_alive)
-    }
-
-    /// The engine's closing its side now would be the answer's proper end.
-    pub fn ends_at_close(&self) -> bool {
-        self.http.ends_at_close()
-    }
-
-    /// Take what the engine sent; append the client's bytes to `out`.
-    pub fn feed(&mut self, mut input: &[u8], now_ns: u64, out: &mut Vec<u8>) {
-        if self.phase >= Phase::Done {
-            return;
-        }
-        let before = out.len();
-        let result = self.read(&mut input, now_ns, out);
-        self.gave(out.len() > before);
-        match result {
-            Ok(()) => {
-                // The end of the stream is known before the end of its framing; the connection is clean after both.
-                if self.http.done() {
-                    self.clean = input.is_empty();
-                    self.complete(now_ns, out);
-                }
-            }
-            Err(fault) => self.fail(fault, now_ns, out),
-        }
-    }
-
-    /// The engine closed its side.
-    pub fn eof(&mut self, now_ns: u64, out: &mut Vec<u8>) {
-        if self.phase >= Phase::Done {
-            return;
-        }
-        if self.http.ends_at_close() {
-            self.complete(now_ns, out);
-        } else {
-            let what = if self.http.head().is_none() { "before it answered" } else { "in the middle of its answer" };
-            let fault = Fault::new(FaultKind::Cut, format!("the engine closed the connection {what}"));
-            self.fail(fault, now_ns, out);
-        }
-    }
-
-    /// End with a failure. Bytes follow only where the client has been given some: the dialect's error event.
-    pub fn fail(&mut self, fault: Fault, now_ns: u64, out: &mut Vec<u8>) {
-        if self.phase >= Phase::Done {
-            return;
-        }
-        self.phase = Phase::Failed;
-        self.clean = false;
-        if self.started {
-            self.encoder.fault(&fault, now_ns, out);
-        }
-        self.fault = Some(fault);
-    }
-
-    /// Something that keeps an idle stream open, where the dialect allows it.
-    pub fn keep_alive(&mut self, out: &mut Vec<u8>) {
-        if self.phase < Phase::Done {
-            let before = out.len();
-            self.encoder.keep_alive(out);
-            self.started |= out.len() > before;
-        }
-    }
-
-    fn read(&mut self, input: &mut &[u8], now_ns: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        loop {
-            match self.http.step(input)? {
-                Step::More | Step::End => return Ok(()),
-                Step::Head => self.mode = self.announced(),
-                Step::Body(piece) => self.body(piece, now_ns, out)?,
-            }
-        }
-    }
-
-    fn announced(&self) -> Mode {
-        match self.http.head() {
-            None => Mode::Unknown,
-            Some(head) if head.status != 200 => Mode::Refusal(head.status),
-            Some(head) if head.content_type == "text/event-stream" => Mode::Stream,
-            Some(_) => Mode::Whole,
-        }
-    }
-
-    fn body(&mut self, piece: &[u8], now_ns: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        if self.mode != Mode::Stream {
-            if self.whole.len() + piece.len() > WHOLE_BOUND {
-                return Err(Fault::new(FaultKind::BadGateway, "the engine's answer is too large"));
-            }
-            self.whole.extend_from_slice(piece);
-            return Ok(());
-        }
-        let Self { events, decoder, encoder, facts, .. } = self;
-        events.feed(piece, |data| {
-            decoder.data(data, &mut |event| {
-                facts.note(event, now_ns);
-                encoder.event(event, now_ns, out);
-            })
-        })
-    }
-
-    /// The engine's answer is whole.
-    fn complete(&mut self, now_ns: u64, out: &mut Vec<u8>) {
-        let before = out.len();
-        let result = self.close(now_ns, out);
-        self.gave(out.len() > before);
-        match result {
-            Ok(()) => self.phase = Phase::Done,
-            Err(fault) => {
-                let clean = self.clean;
-                self.fail(fault, now_ns, out);
-                self.clean = clean;
-            }
-        }
-    }
-
-    fn close(&mut self, now_ns: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Self { events, decoder, encoder, facts, mode, whole, .. } = self;
-        let mut sink = |event: &Event<'_>| {
-            facts.note(event, now_ns);
-            encoder.event(event, now_ns, out);
-        };
-        match mode {
-            Mode::Refusal(status) => return Err(decoder.refusal(*status, whole)),
-            Mode::Whole => decoder.data(whole, &mut sink)?,
-            Mode::Stream => events.end(|data| decoder.data(data, &mut sink))?,
-            Mode::Unknown => {}
-        }
-        decoder.end(&mut sink)
-    }
-
-    fn gave(&mut self, something: bool) {
-        if something {
-            self.started = true;
-            self.phase = self.phase.max(Phase::Body);
+    match head.media_type().as_str() {
+        "text/event-stream" => Ok(Mode::Stream),
+        "application/json" => Ok(Mode::Whole(Vec::new())),
+        "" => Err(Fault::new(FaultKind::BadGateway, "The engine answered without saying what its answer is.")),
+        other => {
+            let shown: String = other.chars().take(60).collect();
+            Err(Fault::new(FaultKind::BadGateway, format!("The engine answered with {shown:?} instead of a stream.")))
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,5 @@
 //! What can go wrong between an engine and a client, by kind; Python maps each kind to one `blazar_code`.
+use std::borrow::Cow;
 
 /// The kind of a failure; `as_str` is its stable name across the Python boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,23 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    const ALL: [Self; 9] = [
+        Self::BadRequest,
+        Self::PromptTooLong,
+        Self::Unsupported,
+        Self::Unavailable,
+        Self::BadGateway,
+        Self::Cut,
+        Self::Timeout,
+        Self::Crashed,
+        Self::Internal,
+    ];
+
+    /// From its stable name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
     /// The stable name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,8 +65,8 @@ pub struct Fault {
     pub kind: FaultKind,
     /// One sentence for a person.
     pub message: String,
-    /// The `blazar_code` that the client reads.
-    pub code: String,
+    /// The `blazar_code` that the client reads: the kind's own, or the one that Python gave.
+    pub code: Cow<'static, str>,
     /// HTTP status that this failure has before a stream begins.
     pub status: u16,
     /// Tokens of the prompt.
@@ -69,6 +87,13 @@ impl Fault {
             FaultKind::Crashed => ("ENGINE_CRASHED", 502),
             FaultKind::Internal => ("INTERNAL", 500),
         };
-        Self { kind, message: message.into(), code: code.to_owned(), status, tokens: None, context: None }
+        Self {
+            kind,
+            message: message.into(),
+            code: Cow::Borrowed(code),
+            status,
+            tokens: None,
+            context: None,
+        }
     }
 }

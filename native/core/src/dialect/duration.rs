@@ -6,7 +6,7 @@ const EVER_S: f64 = 9_223_372_036.0;
 
 /// Seconds as the waist says them; negative is for ever.
 pub(crate) fn keep(seconds: f64) -> KeepAlive {
-    if seconds < 0.0 || seconds >= EVER_S { KeepAlive::Forever } else { KeepAlive::Seconds(seconds) }
+    if (0.0..EVER_S).contains(&seconds) { KeepAlive::Seconds(seconds) } else { KeepAlive::Forever }
 }
 
 /// A duration, or a bare number of seconds (which clients also send as text).

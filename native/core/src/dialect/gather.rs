@@ -56,12 +56,14 @@ pub(crate) struct Gathered {
     pub choices: Vec<Choice>,
     pub usage: Option<Usage>,
     pub timings: Option<Timings>,
+    /// The answer failed: nothing is written of it.
+    pub failed: bool,
 }
 
 impl Gathered {
     /// For `n` choices; what an engine says of further ones is ignored.
     pub fn new(n: u32) -> Self {
-        Self { choices: (0..n.max(1)).map(|_| Choice::default()).collect(), usage: None, timings: None }
+        Self { choices: (0..n.max(1)).map(|_| Choice::default()).collect(), usage: None, timings: None, failed: false }
     }
 
     /// Take in one event. True: the answer is complete.
@@ -72,7 +74,7 @@ impl Gathered {
                 self.usage = Some(*usage);
                 self.timings = *timings;
             }
-            Event::End => return true,
+            Event::End => return !self.failed,
             Event::Reasoning { choice, .. }
             | Event::Text { choice, .. }
             | Event::CallStart { choice, .. }
@@ -109,10 +111,10 @@ fn add(choice: &mut Choice, event: &Event<'_>) {
                 call.arguments.push_str(text);
             }
         }
-        Event::Logprobs { tokens, .. } => {
-            if !matches!(choice.pieces.last(), Some(Piece::Reasoning(_) | Piece::Call(_))) {
-                choice.logprobs.extend_from_slice(tokens);
-            }
+        Event::Logprobs { tokens, .. }
+            if !matches!(choice.pieces.last(), Some(Piece::Reasoning(_) | Piece::Call(_))) =>
+        {
+            choice.logprobs.extend_from_slice(tokens);
         }
         Event::Finish { reason, stop, .. } => {
             choice.finish = Some(*reason);

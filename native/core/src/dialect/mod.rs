@@ -100,7 +100,8 @@ pub trait Encode: Send + Sync {
     /// `content-type` of the answer.
     fn content_type(&self) -> &'static str;
 
-    /// Append what `event` means to the client. A body encoder appends everything at [`Event::End`]. A stream encoder
+    /// Append what `event` means to the client. A body encoder appends everything at [`Event::End`], or nothing
+    /// if the answer is [`broken`](Self::broken). A stream encoder
     /// writes whole frames only.
     fn event(&mut self, event: &Event<'_>, now_ns: u64, out: &mut Vec<u8>);
 
@@ -112,7 +113,8 @@ pub trait Encode: Send + Sync {
     fn keep_alive(&mut self, out: &mut Vec<u8>);
 
     /// After [`Event::End`]: why the answer could not be written in this dialect (Ollama's needs arguments that are JSON).
-    /// Before the client has a byte, the caller answers with this instead.
+    /// Before the client has a byte, the caller answers with
+    /// this instead; in a stream the client has been told.
     fn broken(&self) -> Option<&Fault> {
         None
     }

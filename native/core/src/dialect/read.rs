@@ -133,11 +133,6 @@ impl<'n, 'a> Obj<'n, 'a> {
         found.map(|(_, node)| node).filter(|node| !matches!(node.kind, Kind::Null))
     }
 
-    /// The first of `keys` that has a value, with its name.
-    pub fn first<'k>(self, keys: &[&'k str]) -> Option<(&'k str, &'n Node<'a>)> {
-        keys.iter().find_map(|key| self.get(key).map(|node| (*key, node)))
-    }
-
     fn with<T>(self, key: &str, read: impl FnOnce(&'n Node<'a>) -> Read<T>) -> Read<Option<T>> {
         self.get(key).map(|node| read(node).under(key)).transpose()
     }

@@ -49,6 +49,13 @@ pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Append a call's id with only such characters as every client passes back unharmed, and no more than they take.
+pub(crate) fn id(id: &str, out: &mut Vec<u8>) {
+    const MOST: usize = 56;
+    let safe = |b: u8| if b.is_ascii_alphanumeric() || b == b'-' || b == b'_' { b } else { b'_' };
+    out.extend(id.bytes().take(MOST).map(safe));
+}
+
 /// Append a whole number.
 pub(crate) fn int(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());

@@ -1,26 +1,33 @@
-//! The client side of HTTP/1.1 (RFC 9112) without I/O: a request as bytes, a response read piece by piece.
-mod read;
+//! The client side of HTTP/1.1 without I/O: a writer of requests and a reader of one response.
+//!
+//! The reader is strict where leniency lets two readers disagree about where an answer ends: both `transfer-encoding`
+//! and `content-length`, lengths that differ or are not plain digits, encodings other than `chunked`, and chunk lines
+//! without CRLF are refused.
+mod chunked;
+mod head;
+mod request;
+mod response;
 
-pub use read::{Broken, Head, Reader, Step};
+pub use head::Head;
+pub use request::{BadToken, Request};
+pub use response::{Part, Reader};
 
-/// A request's head. The body is written after it, exactly `length` bytes; requests without a body give `None`.
-pub fn request_head(
-    method: &str,
-    path: &str,
-    host: &str,
-    secret: &str,
-    accept: &str,
-    length: Option<usize>,
-    out: &mut Vec<u8>,
-) {
-    let mut put = |parts: &[&str]| parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
-    put(&[method, " ", path, " HTTP/1.1\r\nHost: ", host, "\r\nAccept: ", accept, "\r\n"]);
-    if !secret.is_empty() {
-        put(&["Authorization: Bearer ", secret, "\r\n"]);
-    }
-    if let Some(length) = length {
-        let mut digits = itoa::Buffer::new();
-        put(&["Content-Type: application/json\r\nContent-Length: ", digits.format(length), "\r\n"]);
-    }
-    put(&["\r\n"]);
+/// What is wrong with a response. None of these leaves a connection that can be used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not an HTTP/1 response head.
+    #[error("the answer does not begin with a valid HTTP/1.1 head")]
+    BadHead,
+    /// More bytes or fields than a head may have.
+    #[error("the head of the answer is longer than 64 KiB or has more than 100 fields")]
+    HeadTooLong,
+    /// Readers could disagree about the body's length.
+    #[error("the answer does not say clearly how long its body is")]
+    BadLength,
+    /// A chunk's size line or end is wrong.
+    #[error("a chunk of the answer is malformed")]
+    BadChunk,
+    /// The connection ended too early.
+    #[error("the connection ended before the answer was complete")]
+    Cut,
 }

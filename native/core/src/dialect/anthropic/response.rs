@@ -1,6 +1,6 @@
 //! One JSON body, written when the answer is complete.
 use super::words;
-use crate::chat::{Event, Fault, Finish, Request, Think, Usage};
+use crate::chat::{Event, Fault, Finish, Request, Think};
 use crate::dialect::gather::{Call, Choice, Gathered, Piece};
 use crate::dialect::write::{list, string};
 use crate::dialect::{Encode, Stamp, common};
@@ -17,10 +17,10 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub fn new(request: &Request, stamp: &Stamp) -> Self {
+    pub fn new(request: &Request, stamp: Stamp) -> Self {
         Self {
-            head: words::head(&request.model, stamp),
-            stamp: stamp.id.clone(),
+            head: words::head(&request.model, &stamp),
+            stamp: stamp.id,
             thinks: request.think != Think::Off,
             omits: request.shape.omit_thinking,
             most: request.max_tokens,
@@ -33,10 +33,9 @@ impl Body {
         let choice = self.gathered.choices.first().unwrap_or(&none);
         out.extend_from_slice(&self.head);
         let shown = choice.pieces.iter().filter(|piece| match piece {
-            Piece::Reasoning(_) => self.thinks,
             // Lines between thinking and calls: a block of these alone would be refused when it is sent back.
             Piece::Text(text) => !text.trim().is_empty(),
-            Piece::Call(_) => true,
+            Piece::Reasoning(_) | Piece::Call(_) => true,
         });
         list((0_u32..).zip(shown), out, |(index, piece), out| self.block(index, piece, out));
         out.push(b',');
@@ -45,7 +44,7 @@ impl Body {
         let reason = choice.finish.unwrap_or(Finish::Stop);
         words::stops(words::stop_reason(reason, stop, called, self.most, self.gathered.usage), stop, out);
         out.extend_from_slice(b",\"usage\":");
-        words::usage(self.gathered.usage.unwrap_or(Usage::default()), out);
+        words::usage(self.gathered.usage.unwrap_or_default(), out);
         out.push(b'}');
     }
 
@@ -74,13 +73,12 @@ impl Body {
         out.extend_from_slice(b",\"name\":");
         string(&call.name, out);
         out.extend_from_slice(b",\"input\":");
-        match common::whole_arguments(&call.arguments) {
-            Some(arguments) => out.extend_from_slice(arguments.as_bytes()),
-            None => {
-                out.extend_from_slice(b"{\"INVALID_JSON\":");
-                string(&call.arguments, out);
-                out.push(b'}');
-            }
+        if let Some(arguments) = common::whole_arguments(&call.arguments) {
+            out.extend_from_slice(arguments.as_bytes());
+        } else {
+            out.extend_from_slice(b"{\"INVALID_JSON\":");
+            string(&call.arguments, out);
+            out.push(b'}');
         }
         out.push(b'}');
     }
@@ -92,12 +90,17 @@ impl Encode for Body {
     }
 
     fn event(&mut self, event: &Event<'_>, _now_ns: u64, out: &mut Vec<u8>) {
+        if matches!(event, Event::Reasoning { .. }) && !self.thinks {
+            return;
+        }
         if self.gathered.event(event) {
             self.write(out);
         }
     }
 
-    fn fault(&mut self, _fault: &Fault, _now_ns: u64, _out: &mut Vec<u8>) {}
+    fn fault(&mut self, _fault: &Fault, _now_ns: u64, _out: &mut Vec<u8>) {
+        self.gathered.failed = true;
+    }
 
     fn keep_alive(&mut self, _out: &mut Vec<u8>) {}
 }

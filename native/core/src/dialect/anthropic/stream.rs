@@ -39,10 +39,10 @@ enum Open {
 }
 
 impl Stream {
-    pub fn new(request: &Request, stamp: &Stamp) -> Self {
+    pub fn new(request: &Request, stamp: Stamp) -> Self {
         Self {
-            head: words::head(&request.model, stamp),
-            stamp: stamp.id.clone(),
+            head: words::head(&request.model, &stamp),
+            stamp: stamp.id,
             thinks: request.think != Think::Off,
             omits: request.shape.omit_thinking,
             most: request.max_tokens,
@@ -131,7 +131,7 @@ impl Stream {
         if !self.thinks {
             return;
         }
-        if self.open != Open::Thinking {
+        if self.open != Open::Thinking || !self.held.is_empty() {
             self.held.clear();
             self.begin(Open::Thinking, out, |out| {
                 out.extend_from_slice(b"{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}");
@@ -196,11 +196,7 @@ impl Encode for Stream {
                     self.delta(b",\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"", text, out);
                 }
             }
-            Event::CallEnd { choice: 0, call } => {
-                if self.open == Open::Call(*call) {
-                    self.close(out);
-                }
-            }
+            Event::CallEnd { choice: 0, call } if self.open == Open::Call(*call) => self.close(out),
             Event::Start { choice: 0 } => self.start(out),
             Event::Finish { choice: 0, reason, stop } => {
                 self.close(out);
@@ -208,11 +204,7 @@ impl Encode for Stream {
                 self.stop = stop.as_ref().map(|stop| stop.clone().into_owned());
             }
             Event::Usage { usage, .. } => self.usage = Some(*usage),
-            Event::Progress { total, .. } => {
-                if !self.begun && *total > 0 {
-                    self.prompt = *total;
-                }
-            }
+            Event::Progress { total, .. } if !self.begun && *total > 0 => self.prompt = *total,
             Event::End => {
                 self.start(out);
                 self.end(out);

@@ -69,7 +69,7 @@ pub(super) fn call_id(id: &str, stamp: &str, call: u32, out: &mut Vec<u8>) {
         escaped(stamp.get(..20).unwrap_or(stamp), out);
         int(call, out);
     }
-    out.extend(id.bytes().map(|b| if b.is_ascii_alphanumeric() || b == b'-' || b == b'_' { b } else { b'_' }));
+    crate::dialect::write::id(id, out);
     out.push(b'"');
 }
 

@@ -85,13 +85,8 @@ fn common(fields: Obj<'_, '_>, request: &mut Request) -> Read<()> {
     request.format = format(fields)?;
     request.think = think(fields)?;
     request.logprobs = logprobs(fields)?;
-    match fields.obj("options")? {
-        Some(given) => options(given, request).under("options"),
-        None => {
-            request.sampling = defaults(Sampling::default());
-            Ok(())
-        }
-    }
+    request.sampling = defaults(Sampling::default());
+    fields.obj("options")?.map_or(Ok(()), |given| options(given, request).under("options"))
 }
 
 fn options(given: Obj<'_, '_>, request: &mut Request) -> Read<()> {

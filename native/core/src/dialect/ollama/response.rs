@@ -35,7 +35,6 @@ impl Body {
         let calls = match calls(choice) {
             Ok(calls) => calls,
             Err(fault) => {
-                words::fault(&fault, out);
                 self.broken = Some(fault);
                 return;
             }
@@ -101,7 +100,9 @@ impl Encode for Body {
         }
     }
 
-    fn fault(&mut self, _fault: &Fault, _now_ns: u64, _out: &mut Vec<u8>) {}
+    fn fault(&mut self, _fault: &Fault, _now_ns: u64, _out: &mut Vec<u8>) {
+        self.gathered.failed = true;
+    }
 
     fn keep_alive(&mut self, _out: &mut Vec<u8>) {}
 

@@ -24,6 +24,7 @@ pub(super) struct Stream {
     open: Vec<Call>,
     /// A complete call whose arguments are no object: it was cut off, or the model erred; the reason will tell.
     broken: Option<String>,
+    failed: Option<Fault>,
     account: Account,
     over: bool,
 }
@@ -50,6 +51,7 @@ impl Stream {
             hidden: false,
             open: Vec::new(),
             broken: None,
+            failed: None,
             account: Account::new(stamp),
             over: false,
         }
@@ -112,8 +114,10 @@ impl Stream {
         match self.broken.take() {
             Some(name) if reason != Finish::Length => {
                 self.over = true;
-                words::fault(&words::broken(&name), out);
+                let fault = words::broken(&name);
+                words::fault(&fault, out);
                 out.push(b'\n');
+                self.failed = Some(fault);
             }
             _ => {}
         }
@@ -193,4 +197,8 @@ impl Encode for Stream {
 
     /// An empty line is no JSON to Ollama's own client, and nothing else may stand between lines.
     fn keep_alive(&mut self, _out: &mut Vec<u8>) {}
+
+    fn broken(&self) -> Option<&Fault> {
+        self.failed.as_ref()
+    }
 }

@@ -60,12 +60,11 @@ impl Account {
     pub fn last(&self, now_ns: u64, out: &mut Vec<u8>) {
         let started = self.stamp.started_ns;
         let load = self.stamp.load_ns.max(1);
-        let (prompt, eval) = match self.timings {
-            Some(timings) => (timings.prompt_ns, timings.predicted_ns),
-            None => {
-                let first = self.first_ns.unwrap_or(now_ns);
-                (first.saturating_sub(started.saturating_add(load)), self.last_ns.saturating_sub(first))
-            }
+        let (prompt, eval) = if let Some(timings) = self.timings {
+            (timings.prompt_ns, timings.predicted_ns)
+        } else {
+            let first = self.first_ns.unwrap_or(now_ns);
+            (first.saturating_sub(started.saturating_add(load)), self.last_ns.saturating_sub(first))
         };
         let parts = load.saturating_add(prompt).saturating_add(eval);
         out.extend_from_slice(b"\"done\":true,\"done_reason\":\"");
@@ -95,7 +94,9 @@ pub(super) fn call(call: &Call, arguments: &str, stamp: &str, out: &mut Vec<u8>)
     if call.id.is_empty() {
         string(&format!("call_{}{}", stamp.get(..8).unwrap_or(stamp), call.call), out);
     } else {
-        string(&call.id, out);
+        out.push(b'"');
+        crate::dialect::write::id(&call.id, out);
+        out.push(b'"');
     }
     out.extend_from_slice(b",\"function\":{\"index\":");
     int(call.call, out);

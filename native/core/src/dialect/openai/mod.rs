@@ -1,4 +1,5 @@
 //! OpenAI's dialect: `/v1/chat/completions` and `/v1/completions`.
+mod messages;
 pub(crate) mod request;
 mod response;
 mod stream;
@@ -10,8 +11,8 @@ use crate::chat::Request;
 /// The writer of the answer to `request`.
 pub fn encoder(route: Route, request: &Request, stamp: Stamp) -> Box<dyn Encode> {
     if request.stream {
-        Box::new(stream::Stream::new(route, request, &stamp))
+        Box::new(stream::Stream::new(route, request, stamp))
     } else {
-        Box::new(response::Body::new(route, request, &stamp))
+        Box::new(response::Body::new(route, request, stamp))
     }
 }

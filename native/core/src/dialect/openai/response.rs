@@ -18,11 +18,11 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub fn new(route: Route, request: &Request, stamp: &Stamp) -> Self {
+    pub fn new(route: Route, request: &Request, stamp: Stamp) -> Self {
         Self {
             route,
-            head: words::head(route, false, &request.model, stamp),
-            stamp: stamp.id.clone(),
+            head: words::head(route, false, &request.model, &stamp),
+            stamp: stamp.id,
             shape: request.shape.clone(),
             logprobs: request.logprobs.is_some(),
             echo: echo(request),
@@ -145,7 +145,9 @@ impl Encode for Body {
         }
     }
 
-    fn fault(&mut self, _fault: &Fault, _now_ns: u64, _out: &mut Vec<u8>) {}
+    fn fault(&mut self, _fault: &Fault, _now_ns: u64, _out: &mut Vec<u8>) {
+        self.gathered.failed = true;
+    }
 
     fn keep_alive(&mut self, _out: &mut Vec<u8>) {}
 }

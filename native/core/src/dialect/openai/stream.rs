@@ -43,9 +43,9 @@ struct Choice {
 }
 
 impl Stream {
-    pub fn new(route: Route, request: &Request, stamp: &Stamp) -> Self {
+    pub fn new(route: Route, request: &Request, stamp: Stamp) -> Self {
         let mut head = b"data: ".to_vec();
-        head.extend_from_slice(&words::head(route, true, &request.model, stamp));
+        head.extend_from_slice(&words::head(route, true, &request.model, &stamp));
         let first = [&head[..], b"\"choices\":[{\"index\":"].concat();
         let tail: &[u8] = if request.include_usage { b"}],\"usage\":null}\n\n" } else { b"}]}\n\n" };
         let (before_text, closing): (&'static [u8], &[u8]) = if route == Route::OpenaiText {
@@ -62,7 +62,7 @@ impl Stream {
             tail,
             include_usage: request.include_usage,
             logprobs: request.logprobs.is_some(),
-            stamp: stamp.id.clone(),
+            stamp: stamp.id,
             shape: request.shape.clone(),
             echo: response::echo(request),
             choices: (0..request.n.max(1)).map(|_| Choice::default()).collect(),
@@ -93,11 +93,10 @@ impl Stream {
 
     /// Text that waited for log probabilities which did not come.
     fn release(&mut self, choice: u32, out: &mut Vec<u8>) {
-        if let Some(state) = self.choices.get_mut(choice as usize) {
-            if !state.held.is_empty() {
-                let held = std::mem::take(&mut state.held);
-                self.text(choice, &held, out);
-            }
+        let Some(state) = self.choices.get_mut(choice as usize) else { return };
+        if !state.held.is_empty() {
+            let held = std::mem::take(&mut state.held);
+            self.text(choice, &held, out);
         }
     }
 
@@ -124,7 +123,7 @@ impl Stream {
     fn started(&mut self, choice: u32, out: &mut Vec<u8>) {
         if self.route != Route::OpenaiText {
             self.delta(choice, out, |out| {
-                out.extend_from_slice(b"\"role\":\"assistant\",\"content\":\"\",\"refusal\":null")
+                out.extend_from_slice(b"\"role\":\"assistant\",\"content\":\"\",\"refusal\":null");
             });
         } else if !self.echo.is_empty() {
             self.text(choice, &self.echo, out);
@@ -268,7 +267,7 @@ impl Encode for Stream {
                 self.call_started(*choice, *call, id, name, out);
             }
             Event::CallArguments { choice, call, text } if self.chat() => {
-                self.call_arguments(*choice, *call, text, out)
+                self.call_arguments(*choice, *call, text, out);
             }
             Event::CallEnd { choice, call } if self.chat() => self.call_ended(*choice, *call, out),
             Event::Finish { choice, reason, .. } => {
@@ -285,12 +284,12 @@ impl Encode for Stream {
                 self.over = true;
                 out.extend_from_slice(b"data: [DONE]\n\n");
             }
-            Event::Reasoning { .. }
-            | Event::CallStart { .. }
-            | Event::CallArguments { .. }
-            | Event::CallEnd { .. }
-            | Event::Usage { .. }
-            | Event::Progress { .. } => {}
+            // Text completions have no place for these.
+            Event::Reasoning { choice, .. } | Event::CallStart { choice, .. } => {
+                self.release(*choice, out);
+                self.hide(*choice, true);
+            }
+            Event::CallArguments { .. } | Event::CallEnd { .. } | Event::Usage { .. } | Event::Progress { .. } => {}
         }
     }
 

@@ -123,7 +123,7 @@ pub(super) fn call_id(id: &str, stamp: &str, choice: u32, call: u32, out: &mut V
         out.push(b'_');
         int(call, out);
     } else {
-        escaped(id, out);
+        crate::dialect::write::id(id, out);
     }
     out.push(b'"');
 }

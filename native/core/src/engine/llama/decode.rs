@@ -1,188 +1,214 @@
-//! The engine's stream to the waist's events.
+//! llama-server's stream to events.
+use super::{
+    calls::Calls,
+    refusal,
+    wire::{self, Chunk, Logprob},
+};
+use crate::{
+    chat::{Event, Fault, FaultKind, Finish, Request, Timings, TokenLogprob, Usage},
+    engine::Decode,
+};
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
+/// The least log probability that is told: engines write minus infinity as the lowest number there is.
+const LEAST: f64 = -9999.0;
 
-use super::wire::{Call, Choice, Chunk, Failure, Logprobs, Refusal, Text, Token};
-use crate::chat::{Event, Fault, FaultKind, Finish, Request, Timings, TokenLogprob, Usage};
-use crate::engine::Decode;
-
-/// Longest part of an engine's own words that is passed on.
-const WORDS: usize = 600;
-/// More choices, or more calls in one, than any engine is asked for.
-const MANY: u32 = 1024;
-
-type Sink<'s> = &'s mut dyn FnMut(&Event<'_>);
-
-/// One call of a choice.
-#[derive(Debug, Default)]
-struct OpenCall {
-    id: String,
-    /// Arguments so far; needed to judge whether a call that the token limit cut is complete.
-    arguments: String,
-    started: bool,
-    ended: bool,
+/// Reads the stream of a chat or a text request.
+#[derive(Debug)]
+pub struct Decoder {
+    choices: Vec<Choice>,
+    expected: usize,
+    keep_top: bool,
+    counts: Counts,
+    done: bool,
 }
 
 /// Where one choice stands.
 #[derive(Debug, Default)]
-struct Progressing {
+struct Choice {
     started: bool,
     finished: bool,
-    calls: Vec<OpenCall>,
+    calls: Calls,
 }
 
-/// See [`Decode`].
-#[derive(Debug)]
-pub struct Decoder {
-    choices: Vec<Progressing>,
-    /// Alternatives asked for: the engine may send more than that.
-    top: usize,
-    usage: Option<Usage>,
+/// Counts merged over choices: engines repeat the prompt's for each.
+#[derive(Debug, Default)]
+struct Counts {
+    seen: bool,
+    prompt: u64,
+    cached: u64,
+    completion: u64,
+    reasoning: Option<u64>,
     timings: Option<Timings>,
-    done: bool,
-    /// Choices that must finish before the answer is complete.
-    expected: u32,
 }
 
 impl Decoder {
+    /// A reader of the answer to `request`.
     pub fn new(request: &Request) -> Self {
         Self {
             choices: Vec::new(),
-            top: request.logprobs.map_or(0, usize::from),
-            usage: None,
-            timings: None,
+            expected: request.n.max(1) as usize,
+            keep_top: request.logprobs != Some(0),
+            counts: Counts::default(),
             done: false,
-            expected: request.n.max(1),
         }
     }
 
-    fn choice(&mut self, choice: Choice<'_>, sink: Sink<'_>) -> Result<(), Fault> {
-        let index = choice.index;
-        if index >= MANY {
-            return Err(Fault::new(FaultKind::BadGateway, format!("the engine sent a choice numbered {index}")));
+    fn chunk(&mut self, chunk: &Chunk<'_>, sink: &mut dyn FnMut(&Event<'_>)) -> Result<(), Fault> {
+        if let Some(error) = chunk.error.filter(|raw| raw.get() != "null") {
+            let value = serde_json::from_str(error.get()).unwrap_or_default();
+            return Err(refusal::from_value(None, &value));
         }
-        let at = index as usize;
-        if self.choices.len() <= at {
-            self.choices.resize_with(at + 1, Progressing::default);
+        if let Some(progress) = &chunk.prompt_progress {
+            let (done, total) = (progress.processed.unwrap_or(0), progress.total.unwrap_or(0));
+            sink(&Event::Progress { done, total });
+            let says_more = chunk.choices.first.as_ref().is_some_and(|choice| {
+                choice.delta.as_ref().is_some_and(|delta| !delta.content.0.is_empty() || delta.tool_calls.is_some())
+                    || !choice.text.0.is_empty()
+                    || !choice.finish_reason.0.is_empty()
+            });
+            if !says_more {
+                return Ok(());
+            }
+        }
+        for choice in chunk.choices.first.iter().chain(&chunk.choices.rest) {
+            self.choice(choice, &chunk.id.0, sink)?;
+        }
+        if chunk.stop.is_some() {
+            self.native(chunk, sink);
+        }
+        self.counts.add(chunk, self.expected);
+        Ok(())
+    }
+
+    /// A chunk of a native route (`/infill`): text beside the end's mark.
+    fn native(&mut self, chunk: &Chunk<'_>, sink: &mut dyn FnMut(&Event<'_>)) {
+        if self.choices.is_empty() {
+            self.choices.push(Choice::default());
+        }
+        let state = &mut self.choices[0];
+        if state.finished {
+            return;
+        }
+        state.start(0, sink);
+        if !chunk.content.0.is_empty() {
+            sink(&Event::Text { choice: 0, text: Cow::Borrowed(&chunk.content.0) });
+        }
+        if chunk.stop == Some(true) {
+            let reason = if chunk.stop_type.0 == "limit" { Finish::Length } else { Finish::Stop };
+            let word = &chunk.stopping_word.0;
+            state.finish(0, reason, (!word.is_empty()).then_some(word), sink);
+        }
+    }
+
+    fn choice(
+        &mut self,
+        piece: &wire::Choice<'_>,
+        answer: &str,
+        sink: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(), Fault> {
+        let choice = piece.index.unwrap_or(0);
+        let at = choice as usize;
+        if at >= self.expected {
+            return Err(Fault::new(FaultKind::BadGateway, "The engine sent more answers than it was asked for."));
+        }
+        if at >= self.choices.len() {
+            self.choices.resize_with(at + 1, Choice::default);
         }
         let state = &mut self.choices[at];
         if state.finished {
             return Ok(());
         }
-        if !state.started {
-            state.started = true;
-            sink(&Event::Start { choice: index });
-        }
-        if let Some(tokens) = choice.logprobs.and_then(|Logprobs { content }| content).filter(|list| !list.is_empty()) {
-            let tokens = tokens.into_iter().map(|token| logprob(token, self.top)).collect();
-            sink(&Event::Logprobs { choice: index, tokens });
-        }
-        if let Some(delta) = choice.delta {
-            if let Some(Text(text)) = delta.reasoning_content.filter(|text| !text.0.is_empty()) {
-                sink(&Event::Reasoning { choice: index, text });
+        state.start(choice, sink);
+        let mut text = &piece.text.0;
+        if let Some(delta) = &piece.delta {
+            let reasoning =
+                if delta.reasoning_content.0.is_empty() { &delta.reasoning.0 } else { &delta.reasoning_content.0 };
+            if !reasoning.is_empty() {
+                sink(&Event::Reasoning { choice, text: Cow::Borrowed(reasoning) });
             }
-            if let Some(Text(text)) = delta.content.filter(|text| !text.0.is_empty()) {
-                state.end_calls(index, sink);
-                sink(&Event::Text { choice: index, text });
-            }
-            for call in delta.tool_calls.unwrap_or_default() {
-                state.call(index, &call, sink)?;
+            if !delta.content.0.is_empty() {
+                text = &delta.content.0;
             }
         }
-        if let Some(Text(text)) = choice.text.filter(|text| !text.0.is_empty()) {
-            sink(&Event::Text { choice: index, text });
+        if !text.is_empty() {
+            state.calls.close(choice, sink);
+            sink(&Event::Text { choice, text: Cow::Borrowed(text) });
         }
-        // Some servers send an empty reason where they mean none.
-        if let Some(Text(reason)) = choice.finish_reason.filter(|reason| !reason.0.is_empty()) {
-            state.finish(index, &reason, sink)?;
+        for call in piece.delta.iter().filter_map(|delta| delta.tool_calls.as_deref()).flatten() {
+            state.calls.fragment(choice, answer, call, sink)?;
         }
+        if let Some(items) = piece.logprobs.as_ref().and_then(|logprobs| logprobs.content.as_deref())
+            && !items.is_empty()
+        {
+            let tokens = items.iter().map(|item| logprob(item, self.keep_top)).collect();
+            sink(&Event::Logprobs { choice, tokens });
+        }
+        let reason = match piece.finish_reason.0.as_ref() {
+            "" => return Ok(()),
+            "length" => Finish::Length,
+            "tool_calls" | "function_call" => Finish::ToolCalls,
+            "content_filter" => Finish::ContentFilter,
+            "abort" | "canceled" | "cancelled" => {
+                return Err(Fault::new(FaultKind::BadGateway, "The engine gave the answer up."));
+            }
+            _ => Finish::Stop,
+        };
+        state.finish(choice, reason, None, sink);
         Ok(())
     }
 
-    fn end_of_stream(&mut self, sink: Sink<'_>) {
-        if std::mem::replace(&mut self.done, true) {
-            return;
+    fn finish_stream(&mut self, sink: &mut dyn FnMut(&Event<'_>)) {
+        self.choices.resize_with(self.expected, Choice::default);
+        for (number, state) in (0..).zip(&mut self.choices) {
+            if !state.finished {
+                state.start(number, sink);
+                state.finish(number, Finish::Stop, None, sink);
+            }
         }
-        if let Some(usage) = self.usage {
-            sink(&Event::Usage { usage, timings: self.timings });
+        if let Some((usage, timings)) = self.counts.merged() {
+            sink(&Event::Usage { usage, timings });
         }
+        self.done = true;
         sink(&Event::End);
-    }
-
-    /// With `n` choices the engine counts each by itself and repeats the prompt.
-    fn count(&mut self, usage: super::wire::Usage) {
-        let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens).unwrap_or(0);
-        let so_far = self.usage.get_or_insert_default();
-        so_far.prompt = so_far.prompt.max(usage.prompt_tokens);
-        so_far.cached = so_far.cached.max(cached);
-        so_far.completion += usage.completion_tokens;
-        if let Some(reasoning) = usage.reasoning_tokens {
-            so_far.reasoning = Some(so_far.reasoning.unwrap_or(0) + reasoning);
-        }
-    }
-
-    fn time(&mut self, timings: super::wire::Timings) {
-        let so_far = self.timings.get_or_insert_default();
-        so_far.prompt_ns = so_far.prompt_ns.max(nanoseconds(timings.prompt_ms));
-        so_far.predicted_ns = so_far.predicted_ns.max(nanoseconds(timings.predicted_ms));
-        if self.usage.is_none()
-            && let (Some(prompt), Some(predicted)) = (timings.prompt_n, timings.predicted_n)
-        {
-            let cached = timings.cache_n.unwrap_or(0);
-            self.usage = Some(Usage { prompt: prompt + cached, cached, completion: predicted, reasoning: None });
-        }
     }
 }
 
 impl Decode for Decoder {
-    fn data(&mut self, payload: &[u8], sink: Sink<'_>) -> Result<(), Fault> {
-        let payload = payload.trim_ascii();
-        if payload == b"[DONE]" {
-            return self.end(sink);
-        }
-        if self.done || payload.is_empty() {
+    fn data(&mut self, payload: &[u8], sink: &mut dyn FnMut(&Event<'_>)) -> Result<(), Fault> {
+        if self.done {
             return Ok(());
         }
-        let chunk: Chunk<'_> = serde_json::from_slice(payload).map_err(|_| {
-            Fault::new(FaultKind::BadGateway, format!("the engine sent something that is no JSON: {}", words(payload)))
-        })?;
-        if let Some(error) = chunk.error {
-            return Err(failure(500, error));
+        if payload.trim_ascii() == b"[DONE]" {
+            self.finish_stream(sink);
+            return Ok(());
         }
-        if let Some(progress) = chunk.prompt_progress {
-            sink(&Event::Progress { done: progress.processed, total: progress.total });
+        match serde_json::from_slice::<Chunk<'_>>(payload) {
+            Ok(chunk) => self.chunk(&chunk, sink),
+            Err(error) if std::str::from_utf8(payload).is_ok() => Err(unreadable(&error)),
+            // Engines that let half a character through: it becomes a replacement character.
+            Err(_) => {
+                let text = String::from_utf8_lossy(payload);
+                let chunk = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
+                self.chunk(&chunk, sink)
+            }
         }
-        if let Some(usage) = chunk.usage {
-            self.count(usage);
-        }
-        if let Some(timings) = chunk.timings {
-            self.time(timings);
-        }
-        for choice in chunk.choices {
-            self.choice(choice, sink)?;
-        }
-        Ok(())
     }
 
-    fn end(&mut self, sink: Sink<'_>) -> Result<(), Fault> {
+    fn end(&mut self, sink: &mut dyn FnMut(&Event<'_>)) -> Result<(), Fault> {
         if self.done {
             return Ok(());
         }
         let finished = self.choices.iter().filter(|choice| choice.finished).count();
-        let whole = finished >= self.expected as usize && finished == self.choices.len();
-        if !whole {
-            return Err(Fault::new(FaultKind::Cut, "the engine's answer ended before it was complete"));
+        if finished < self.expected {
+            return Err(Fault::new(FaultKind::Cut, "The engine's answer ended before it was complete."));
         }
-        self.end_of_stream(sink);
+        self.finish_stream(sink);
         Ok(())
     }
 
     fn refusal(&mut self, status: u16, body: &[u8]) -> Fault {
-        match serde_json::from_slice::<Refusal<'_>>(body) {
-            Ok(refusal) => failure(status, refusal.error),
-            Err(_) => by_status(status, format!("it answered with status {status}: {}", words(body))),
-        }
+        refusal::from_body(status, body)
     }
 
     fn done(&self) -> bool {
@@ -190,142 +216,98 @@ impl Decode for Decoder {
     }
 }
 
-impl Progressing {
-    fn call(&mut self, choice: u32, call: &Call<'_>, sink: Sink<'_>) -> Result<(), Fault> {
-        let id = call.id.as_ref().map_or("", |id| id.0.as_ref());
-        let at = match call.index {
-            Some(index) if index < MANY => index as usize,
-            Some(index) => {
-                return Err(Fault::new(FaultKind::BadGateway, format!("the engine sent a call numbered {index}")));
-            }
-            // Without a number, a new id begins a new call and anything else goes on with the last.
-            None if self.calls.is_empty()
-                || (!id.is_empty() && self.calls.last().is_some_and(|last| last.id != id)) =>
-            {
-                self.calls.len()
-            }
-            None => self.calls.len() - 1,
-        };
-        if self.calls.len() <= at {
-            self.calls.resize_with(at + 1, OpenCall::default);
-        }
-        for (number, before) in (0u32..).zip(&mut self.calls[..at]) {
-            before.end(choice, number, sink);
-        }
-        let number = u32::try_from(at).unwrap_or(MANY);
-        let open = &mut self.calls[at];
-        if open.id.is_empty() && !id.is_empty() {
-            id.clone_into(&mut open.id);
-        }
-        let Some(function) = &call.function else { return Ok(()) };
-        let name = function.name.as_ref().map_or("", |name| name.0.as_ref());
-        if !open.started && !name.is_empty() {
-            open.started = true;
-            sink(&Event::CallStart { choice, call: number, id: Cow::Borrowed(&open.id), name: Cow::Borrowed(name) });
-        }
-        let piece = arguments(function.arguments)?;
-        if open.started && !open.ended && !piece.is_empty() {
-            open.arguments.push_str(&piece);
-            sink(&Event::CallArguments { choice, call: number, text: piece });
-        }
-        Ok(())
-    }
-
-    fn end_calls(&mut self, choice: u32, sink: Sink<'_>) {
-        for (number, call) in (0u32..).zip(&mut self.calls) {
-            call.end(choice, number, sink);
+impl Choice {
+    fn start(&mut self, choice: u32, sink: &mut dyn FnMut(&Event<'_>)) {
+        if !std::mem::replace(&mut self.started, true) {
+            sink(&Event::Start { choice });
         }
     }
 
-    fn finish(&mut self, choice: u32, reason: &str, sink: Sink<'_>) -> Result<(), Fault> {
-        let called = self.calls.iter().any(|call| call.started);
-        let reason = match reason {
-            "stop" | "tool_calls" | "function_call" if called => Finish::ToolCalls,
-            // The limit may have fallen exactly on the end of the last call.
-            "length" if called && self.calls.iter().all(OpenCall::complete) => Finish::ToolCalls,
-            "length" => Finish::Length,
-            "content_filter" => Finish::ContentFilter,
-            "abort" | "canceled" | "cancelled" => {
-                return Err(Fault::new(FaultKind::BadGateway, "the engine gave the answer up"));
-            }
-            _ => Finish::Stop,
-        };
-        self.end_calls(choice, sink);
+    fn finish(
+        &mut self,
+        choice: u32,
+        reason: Finish,
+        stop: Option<&Cow<'_, str>>,
+        sink: &mut dyn FnMut(&Event<'_>),
+    ) {
+        self.calls.close(choice, sink);
         self.finished = true;
-        sink(&Event::Finish { choice, reason, stop: None });
-        Ok(())
+        let reason = if reason == Finish::Stop && self.calls.any() { Finish::ToolCalls } else { reason };
+        let stop = stop.map(|word| Cow::Borrowed(word.as_ref()));
+        sink(&Event::Finish { choice, reason, stop });
     }
 }
 
-impl OpenCall {
-    fn end(&mut self, choice: u32, call: u32, sink: Sink<'_>) {
-        if self.started && !std::mem::replace(&mut self.ended, true) {
-            sink(&Event::CallEnd { choice, call });
+impl Counts {
+    /// A single answer's later counts replace the earlier; with several answers each has its own, and they add up.
+    fn add(&mut self, chunk: &Chunk<'_>, expected: usize) {
+        let timings = chunk.timings.as_ref();
+        if let Some(timings) = timings {
+            let earlier = self.timings.unwrap_or_default();
+            self.timings = Some(Timings {
+                prompt_ns: earlier.prompt_ns.max(nanoseconds(timings.prompt_ms)),
+                predicted_ns: earlier.predicted_ns.max(nanoseconds(timings.predicted_ms)),
+            });
         }
+        let cache = timings.and_then(|timings| timings.cache_n);
+        let (prompt, completion, cached, reasoning) = if let Some(usage) = &chunk.usage {
+            let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
+            let reasoning = usage.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+            (usage.prompt_tokens, usage.completion_tokens, cached.or(cache), reasoning)
+        } else if let (Some(timings), 1, false) = (timings, expected, self.seen) {
+            let prompt = timings.prompt_n.map(|count| count.saturating_add(cache.unwrap_or(0)));
+            (prompt, timings.predicted_n, cache, None)
+        } else {
+            return;
+        };
+        let completion = completion.unwrap_or(0);
+        let cached = cached.unwrap_or(0);
+        if expected == 1 {
+            self.completion = completion;
+            self.cached = cached;
+            self.reasoning = reasoning.or(self.reasoning);
+        } else {
+            // The later answers find the first one's prompt in the cache: the least is what was there before.
+            self.cached = if self.seen { self.cached.min(cached) } else { cached };
+            self.completion = self.completion.saturating_add(completion);
+            self.reasoning =
+                reasoning.map_or(self.reasoning, |count| Some(self.reasoning.unwrap_or(0).saturating_add(count)));
+        }
+        self.prompt = self.prompt.max(prompt.unwrap_or(0));
+        self.seen = true;
     }
 
-    fn complete(&self) -> bool {
-        self.started && serde_json::from_str::<serde::de::IgnoredAny>(&self.arguments).is_ok()
+    fn merged(&self) -> Option<(Usage, Option<Timings>)> {
+        self.seen.then_some((
+            Usage {
+                prompt: self.prompt,
+                cached: self.cached.min(self.prompt),
+                completion: self.completion,
+                reasoning: self.reasoning,
+            },
+            self.timings,
+        ))
     }
 }
 
-/// A piece of arguments: the string's content, or an object as its JSON text.
-fn arguments(raw: Option<&RawValue>) -> Result<Cow<'_, str>, Fault> {
-    let Some(raw) = raw.map(RawValue::get) else { return Ok(Cow::Borrowed("")) };
-    if raw.starts_with('"') {
-        let text: Text<'_> = serde_json::from_str(raw)
-            .map_err(|_| Fault::new(FaultKind::BadGateway, "the engine sent arguments that are no text"))?;
-        return Ok(text.0);
-    }
-    Ok(Cow::Borrowed(if raw == "null" { "" } else { raw }))
+fn unreadable(error: &serde_json::Error) -> Fault {
+    let at = error.column();
+    Fault::new(FaultKind::BadGateway, format!("The engine sent a chunk that cannot be read (at byte {at})."))
 }
 
-fn logprob(token: Token, top: usize) -> TokenLogprob {
+fn logprob(item: &Logprob<'_>, keep_top: bool) -> TokenLogprob {
+    let tops = item.top_logprobs.as_deref().filter(|_| keep_top).unwrap_or_default();
     TokenLogprob {
-        token: token.token,
-        // The engine writes minus infinity as the lowest number there is.
-        logprob: token.logprob.max(-9999.0),
-        bytes: token.bytes,
-        top: token.top_logprobs.into_iter().take(top).map(|one| logprob(one, 0)).collect(),
+        token: item.token.0.clone().into_owned(),
+        logprob: item.logprob.unwrap_or(LEAST).max(LEAST),
+        bytes: item.bytes.clone(),
+        top: tops.iter().map(|top| logprob(top, false)).collect(),
     }
 }
 
-fn failure(status: u16, raw: &RawValue) -> Fault {
-    let Ok(said) = serde_json::from_str::<Failure>(raw.get()) else {
-        return by_status(status, words(raw.get().trim_matches('"').as_bytes()));
-    };
-    let code = said.code.as_ref().and_then(serde_json::Value::as_u64).and_then(|code| u16::try_from(code).ok());
-    let status = code.filter(|code| (400..600).contains(code)).unwrap_or(status);
-    let message = words(said.message.as_deref().unwrap_or("no reason given").as_bytes());
-    if said.kind.as_deref() == Some("exceed_context_size_error") {
-        let mut fault = Fault::new(FaultKind::PromptTooLong, message);
-        (fault.tokens, fault.context) = (said.n_prompt_tokens, said.n_ctx);
-        return fault;
-    }
-    by_status(status, message)
-}
-
-fn by_status(status: u16, message: String) -> Fault {
-    let kind = match status {
-        // The engine's JSON library speaks of its own insides; the request was ours, so the fault is too.
-        400 if message.contains("json.exception") => FaultKind::Internal,
-        400 | 404 | 422 => FaultKind::BadRequest,
-        501 => FaultKind::Unsupported,
-        503 => FaultKind::Unavailable,
-        // Wrong input that the engine notices late: too long for its batch.
-        500 if message.contains("too large to process") => FaultKind::BadRequest,
-        _ => FaultKind::BadGateway,
-    };
-    Fault::new(kind, message)
-}
-
-fn words(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(WORDS)]);
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_owned()
-}
-
-/// Milliseconds as the engine writes them; a number that is none counts as nothing.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be finite and not negative")]
-fn nanoseconds(ms: f64) -> u64 {
-    if ms.is_finite() && ms > 0.0 { (ms * 1e6) as u64 } else { 0 }
+/// From milliseconds; nonsense becomes 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, and the value is not negative")]
+fn nanoseconds(milliseconds: Option<f64>) -> u64 {
+    let value = milliseconds.unwrap_or(0.0);
+    if value.is_finite() && value > 0.0 { (value * 1e6).round() as u64 } else { 0 }
 }

@@ -1,64 +1,107 @@
-//! The waist's request to the engine's body.
-//!
-//! The engine is always asked to stream: it notices a client that leaves an unstreamed answer too late.
-use std::borrow::Cow;
-
+//! Requests to llama-server's bodies.
+use super::messages::{Message, messages};
+use crate::{
+    chat::{Fault, FaultKind, Format, Prompt, Request, Sampling, Think, ThinkLevel, Tool, ToolChoice, Turn},
+    engine::Outbound,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::chat::{
-    Fault, FaultKind, Format, Part, Prompt, Request, Role, Sampling, Think, ThinkLevel, ToolChoice, Turn,
-};
-use crate::engine::Outbound;
-
-/// `repeat_last_n` that stands for the whole context, where the client says -1: newer builds take no negative number.
-const WHOLE_CONTEXT: i64 = 8192;
+/// Prompts of more bytes than this have the engine tell how far it is, since the wait may be long.
+const LONG_PROMPT: usize = 16 * 1024;
+/// What `repeat_last_n: -1` looks back on where the client asks for no context: newer engines refuse -1.
+const WHOLE_CONTEXT: u32 = 32_768;
+/// Seeds are 32 bits wide in the engine.
+const SEEDS: i64 = 1 << 32;
 
 /// The body that generates.
 pub fn generate(request: &Request, alias: &str) -> Result<Outbound, Fault> {
-    let path = match request.prompt {
-        Prompt::Chat(_) => "/v1/chat/completions",
-        Prompt::Text { .. } | Prompt::Tokens(_) => "/v1/completions",
-    };
-    Ok(Outbound { path, body: json(&Body::new(request, alias)?)? })
+    match &request.prompt {
+        Prompt::Chat(turns) => {
+            let chat = Chat::new(request, turns, alias);
+            outbound("/v1/chat/completions", &Generate { what: chat, how: Common::new(request) })
+        }
+        Prompt::Text { prompt, suffix: None, .. } => {
+            outbound("/v1/completions", &Generate { what: Text::new(request, alias, prompt), how: Common::new(request) })
+        }
+        Prompt::Text { prompt, suffix: Some(suffix), .. } => {
+            let what = Infill { input_prefix: prompt, input_suffix: suffix, prompt: "" };
+            outbound("/infill", &Generate { what, how: Common::new(request) })
+        }
+        Prompt::Tokens(tokens) => {
+            outbound("/v1/completions", &Generate { what: Text::new(request, alias, tokens), how: Common::new(request) })
+        }
+    }
 }
 
-/// The body that counts the prompt's tokens.
+/// The body that counts the prompt's tokens: chat's through the template, text's as it is (the answer to that is the
+/// list of its tokens).
 pub fn count(request: &Request, alias: &str) -> Result<Outbound, Fault> {
-    let mut body = Body::new(request, alias)?;
-    (body.stream, body.stream_options) = (false, None);
-    Ok(Outbound { path: "/v1/chat/completions/input_tokens", body: json(&body)? })
+    match &request.prompt {
+        Prompt::Chat(turns) => outbound("/v1/chat/completions/input_tokens", &Chat::new(request, turns, alias)),
+        Prompt::Text { prompt, .. } => {
+            outbound("/tokenize", &Tokenize { content: prompt, add_special: true, parse_special: true })
+        }
+        Prompt::Tokens(_) => {
+            Err(Fault::new(FaultKind::BadRequest, "The prompt is given as tokens already; their number is its length."))
+        }
+    }
 }
 
-fn json<T: Serialize>(body: &T) -> Result<Vec<u8>, Fault> {
-    serde_json::to_vec(body).map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))
+fn outbound(path: &'static str, body: &impl Serialize) -> Result<Outbound, Fault> {
+    serde_json::to_vec(body)
+        .map(|body| Outbound { path, body })
+        .map_err(|error| Fault::new(FaultKind::Internal, format!("The engine's request could not be written: {error}.")))
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    messages: Option<Vec<Message<'a>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt: Option<RawPrompt<'a>>,
-    stream: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream_options: Option<StreamOptions>,
-    cache_prompt: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    stop: &'a [String],
-    #[serde(skip_serializing_if = "is_one")]
-    n: u32,
+struct Generate<'a, W: Serialize> {
     #[serde(flatten)]
-    sampling: Drawing<'a>,
+    what: W,
+    #[serde(flatten)]
+    how: Common<'a>,
+}
+
+#[derive(Serialize)]
+struct Infill<'a> {
+    input_prefix: &'a str,
+    input_suffix: &'a str,
+    prompt: &'a str,
+}
+
+#[derive(Serialize)]
+struct Tokenize<'a> {
+    content: &'a str,
+    add_special: bool,
+    parse_special: bool,
+}
+
+#[derive(Serialize)]
+struct Text<'a, P: Serialize + ?Sized> {
+    model: &'a str,
+    prompt: &'a P,
+    /// The text route has no `response_format`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    logprobs: Option<Logprobs>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    top_logprobs: Option<u8>,
+    json_schema: Option<&'a RawValue>,
+}
+
+impl<'a, P: Serialize + ?Sized> Text<'a, P> {
+    fn new(request: &'a Request, alias: &'a str, prompt: &'a P) -> Self {
+        let json_schema = match &request.format {
+            Format::Text => None,
+            Format::Json => serde_json::from_str(r#"{"type":"object"}"#).ok(),
+            Format::Schema { schema, .. } => Some(schema.as_ref()),
+        };
+        Self { model: alias, prompt, json_schema }
+    }
+}
+
+#[derive(Serialize)]
+struct Chat<'a> {
+    model: &'a str,
+    messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Function<'a>>,
+    tools: Vec<ToolOut<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,10 +117,145 @@ struct Body<'a> {
 }
 
 #[derive(Serialize)]
+struct TemplateArguments {
+    enable_thinking: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ToolOut<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    parameters: Parameters<'a>,
+}
+
+#[derive(Serialize)]
 #[serde(untagged)]
-enum RawPrompt<'a> {
-    Text(&'a str),
-    Tokens(&'a [u32]),
+enum Parameters<'a> {
+    Schema(&'a RawValue),
+    Nothing { r#type: &'static str, properties: Nothing },
+}
+
+#[derive(Serialize)]
+struct Nothing {}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ResponseFormat<'a> {
+    JsonObject,
+    JsonSchema { json_schema: Schema<'a> },
+}
+
+#[derive(Serialize)]
+struct Schema<'a> {
+    name: &'a str,
+    schema: &'a RawValue,
+    strict: bool,
+}
+
+impl<'a> Chat<'a> {
+    fn new(request: &'a Request, turns: &'a [Turn], alias: &'a str) -> Self {
+        let messages = messages(turns);
+        let (tools, tool_choice) = tools(request);
+        let response_format = match &request.format {
+            // Tools and a grammar of the format exclude each other in the engine.
+            _ if !tools.is_empty() => None,
+            Format::Text => None,
+            Format::Json => Some(ResponseFormat::JsonObject),
+            Format::Schema { name, schema, strict } => {
+                let name = if name.is_empty() { "schema" } else { name };
+                Some(ResponseFormat::JsonSchema { json_schema: Schema { name, schema, strict: *strict } })
+            }
+        };
+        let (mut level, mut budget) = (None, None);
+        let mut thinking = match request.think {
+            Think::Default => None,
+            Think::Off => Some(false),
+            Think::On { level: asked, budget: most } => {
+                level = asked.map(|level| match level {
+                    ThinkLevel::Low => "low",
+                    ThinkLevel::Medium => "medium",
+                    ThinkLevel::High => "high",
+                });
+                budget = most;
+                Some(true)
+            }
+        };
+        if messages.last().is_some_and(Message::is_prefill) {
+            // The engine refuses to go on with an answer while thinking is on, and it is on by default.
+            (thinking, level, budget) = (Some(false), None, None);
+        }
+        Self {
+            model: alias,
+            messages,
+            // Said outright, since builds differ in their default.
+            parallel_tool_calls: (!tools.is_empty()).then(|| request.parallel_tool_calls.unwrap_or(true)),
+            tools,
+            tool_choice,
+            response_format,
+            chat_template_kwargs: thinking
+                .map(|enable_thinking| TemplateArguments { enable_thinking, reasoning_effort: level }),
+            reasoning_effort: level,
+            thinking_budget_tokens: budget,
+        }
+    }
+}
+
+/// The tools that are offered, and how the engine is told to choose. It does not know a named choice: that is the one tool,
+/// required.
+fn tools(request: &Request) -> (Vec<ToolOut<'_>>, Option<&'static str>) {
+    let wanted = |tool: &&Tool| match &request.tool_choice {
+        ToolChoice::None => false,
+        ToolChoice::Named(name) => tool.name == *name,
+        ToolChoice::Auto | ToolChoice::Required => true,
+    };
+    let list: Vec<_> = request.tools.iter().filter(wanted).map(ToolOut::new).collect();
+    let choice = match &request.tool_choice {
+        _ if list.is_empty() => None,
+        ToolChoice::Auto => Some("auto"),
+        ToolChoice::None => None,
+        ToolChoice::Required | ToolChoice::Named(_) => Some("required"),
+    };
+    (list, choice)
+}
+
+impl<'a> ToolOut<'a> {
+    fn new(tool: &'a Tool) -> Self {
+        let parameters = match tool.parameters.as_deref() {
+            Some(schema) if !matches!(schema.get(), "null" | "{}") => Parameters::Schema(schema),
+            _ => Parameters::Nothing { r#type: "object", properties: Nothing {} },
+        };
+        let function = Function { name: &tool.name, description: tool.description.as_deref(), parameters };
+        Self { r#type: "function", function }
+    }
+}
+
+/// What every generating route takes. Only what was asked for is written, so that the model's own defaults hold.
+#[derive(Serialize)]
+struct Common<'a> {
+    stream: bool,
+    stream_options: StreamOptions,
+    cache_prompt: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    return_progress: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n: Option<u32>,
+    #[serde(flatten)]
+    logprobs: Option<Logprobs>,
+    #[serde(flatten)]
+    sampling: Sampled<'a>,
 }
 
 #[derive(Serialize)]
@@ -85,16 +263,15 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// Chat takes a switch, plain completion a number.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Logprobs {
-    On(bool),
-    Top(u8),
+    Chat { logprobs: bool, top_logprobs: u8 },
+    Text { logprobs: u8 },
 }
 
-#[derive(Serialize, Default)]
-struct Drawing<'a> {
+#[derive(Serialize)]
+struct Sampled<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,179 +304,33 @@ struct Drawing<'a> {
     grammar: Option<&'a str>,
 }
 
-#[derive(Serialize)]
-struct Message<'a> {
-    role: &'static str,
-    content: Option<Content<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_content: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ToolCall<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_call_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Content<'a> {
-    Text(Cow<'a, str>),
-    Parts(Vec<Piece<'a>>),
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Piece<'a> {
-    Text { text: &'a str },
-    ImageUrl { image_url: Url },
-    InputAudio { input_audio: Sound<'a> },
-}
-
-#[derive(Serialize)]
-struct Url {
-    url: String,
-}
-
-#[derive(Serialize)]
-struct Sound<'a> {
-    data: &'a str,
-    format: &'a str,
-}
-
-#[derive(Serialize)]
-struct ToolCall<'a> {
-    id: &'a str,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: CalledFunction<'a>,
-}
-
-#[derive(Serialize)]
-struct CalledFunction<'a> {
-    name: &'a str,
-    arguments: &'a str,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: FunctionShape<'a>,
-}
-
-#[derive(Serialize)]
-struct FunctionShape<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    parameters: Parameters<'a>,
-}
-
-/// The engine wants a schema even where the client gave none.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Parameters<'a> {
-    Given(&'a RawValue),
-    Empty(EmptyObject),
-}
-
-#[derive(Serialize)]
-struct EmptyObject {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    properties: serde_json::Map<String, serde_json::Value>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum ResponseFormat<'a> {
-    JsonObject,
-    JsonSchema { json_schema: Schema<'a> },
-}
-
-#[derive(Serialize)]
-struct Schema<'a> {
-    name: &'a str,
-    schema: &'a RawValue,
-    strict: bool,
-}
-
-#[derive(Serialize)]
-struct TemplateArguments {
-    enable_thinking: bool,
-}
-
-fn is_one(n: &u32) -> bool {
-    *n == 1
-}
-
-impl<'a> Body<'a> {
-    fn new(request: &'a Request, alias: &'a str) -> Result<Self, Fault> {
+impl<'a> Common<'a> {
+    fn new(request: &'a Request) -> Self {
         let chat = matches!(request.prompt, Prompt::Chat(_));
-        let (messages, prompt) = match &request.prompt {
-            Prompt::Chat(turns) => (Some(turns.iter().flat_map(messages).collect::<Vec<_>>()), None),
-            Prompt::Text { suffix: Some(_), .. } => {
-                return Err(Fault::new(FaultKind::Unsupported, "this engine completes no text before a suffix here"));
-            }
-            Prompt::Text { prompt, .. } => (None, Some(RawPrompt::Text(prompt))),
-            Prompt::Tokens(tokens) => (None, Some(RawPrompt::Tokens(tokens))),
-        };
-        let prefilled = messages.as_ref().and_then(|list| list.last()).is_some_and(|last| last.role == "assistant");
-        // The engine refuses to think in the middle of an answer that the client began.
-        let think = if prefilled { Think::Off } else { request.think };
-        let (effort, budget) = match think {
-            Think::On { level, budget } => (level.map(effort), budget),
-            Think::Off | Think::Default => (None, None),
-        };
-        let tools = tools(request);
-        let offered = !tools.is_empty();
-        Ok(Self {
-            model: alias,
-            messages,
-            prompt,
+        let tools = chat && !tools(request).0.is_empty();
+        // With 0 alternatives the engine tells nothing (and by default 20): the decoder strips the one asked for here.
+        let logprobs = request.logprobs.map(|top| top.max(1)).map(|top| {
+            if chat { Logprobs::Chat { logprobs: true, top_logprobs: top } } else { Logprobs::Text { logprobs: top } }
+        });
+        Self {
             stream: true,
-            stream_options: Some(StreamOptions { include_usage: true }),
+            stream_options: StreamOptions { include_usage: true },
             cache_prompt: true,
+            return_progress: prompt_bytes(&request.prompt) > LONG_PROMPT,
             max_tokens: request.max_tokens,
             stop: &request.stop,
-            n: request.n.max(1),
-            sampling: Drawing::of(&request.sampling),
-            logprobs: request.logprobs.map(|top| if chat { Logprobs::On(true) } else { Logprobs::Top(top.max(1)) }),
-            // Without a number the engine would send twenty.
-            top_logprobs: request.logprobs.filter(|_| chat).map(|top| top.max(1)),
-            tool_choice: offered.then_some(match request.tool_choice {
-                ToolChoice::Auto => "auto",
-                ToolChoice::None => "none",
-                // The engine does not know a named choice; with the other tools left out it comes to the same.
-                ToolChoice::Required | ToolChoice::Named(_) => "required",
-            }),
-            parallel_tool_calls: offered.then_some(request.parallel_tool_calls.unwrap_or(true)),
-            tools,
-            response_format: match &request.format {
-                Format::Text => None,
-                // The engine refuses a grammar beside tools.
-                Format::Json | Format::Schema { .. } if offered => None,
-                Format::Json => Some(ResponseFormat::JsonObject),
-                Format::Schema { name, schema, strict } => {
-                    Some(ResponseFormat::JsonSchema { json_schema: Schema { name, schema, strict: *strict } })
-                }
-            },
-            chat_template_kwargs: match think {
-                Think::Default => None,
-                Think::Off => Some(TemplateArguments { enable_thinking: false }),
-                Think::On { .. } => Some(TemplateArguments { enable_thinking: true }),
-            }
-            .filter(|_| chat),
-            reasoning_effort: effort,
-            thinking_budget_tokens: budget,
-        })
+            n: (request.n > 1).then_some(request.n),
+            // The engine refuses log probabilities in a stream with tools.
+            logprobs: logprobs.filter(|_| !tools),
+            sampling: Sampled::new(&request.sampling, request.num_ctx),
+        }
     }
 }
 
-impl<'a> Drawing<'a> {
-    fn of(sampling: &'a Sampling) -> Self {
-        let (mirostat, tau, eta) =
+impl<'a> Sampled<'a> {
+    fn new(sampling: &'a Sampling, num_ctx: Option<u32>) -> Self {
+        let whole = i64::from(num_ctx.unwrap_or(WHOLE_CONTEXT));
+        let (mirostat, mirostat_tau, mirostat_eta) =
             sampling.mirostat.map_or((None, None, None), |(mode, tau, eta)| (Some(mode), tau, eta));
         Self {
             temperature: sampling.temperature,
@@ -308,141 +339,33 @@ impl<'a> Drawing<'a> {
             min_p: sampling.min_p,
             typical_p: sampling.typical_p,
             repeat_penalty: sampling.repeat_penalty,
-            repeat_last_n: sampling.repeat_last_n.map(|n| if n < 0 { WHOLE_CONTEXT } else { n }),
+            repeat_last_n: sampling.repeat_last_n.map(|count| if count < 0 { whole } else { count }),
             presence_penalty: sampling.presence_penalty,
             frequency_penalty: sampling.frequency_penalty,
-            seed: sampling.seed,
+            seed: sampling.seed.map(|seed| if seed == -1 { seed } else { seed.rem_euclid(SEEDS) }),
             logit_bias: sampling.logit_bias.as_deref(),
             mirostat,
-            mirostat_tau: tau,
-            mirostat_eta: eta,
+            mirostat_tau,
+            mirostat_eta,
             grammar: sampling.grammar.as_deref(),
         }
     }
 }
 
-fn effort(level: ThinkLevel) -> &'static str {
-    match level {
-        ThinkLevel::Low => "low",
-        ThinkLevel::Medium => "medium",
-        ThinkLevel::High => "high",
-    }
-}
-
-fn tools(request: &Request) -> Vec<Function<'_>> {
-    if request.tool_choice == ToolChoice::None {
-        return Vec::new();
-    }
-    let named = match &request.tool_choice {
-        ToolChoice::Named(name) => Some(name),
-        _ => None,
-    };
-    let wanted = request.tools.iter().filter(|tool| named.is_none_or(|name| *name == tool.name));
-    wanted
-        .map(|tool| Function {
-            kind: "function",
-            function: FunctionShape {
-                name: &tool.name,
-                description: tool.description.as_deref(),
-                parameters: tool.parameters.as_deref().map_or_else(
-                    || Parameters::Empty(EmptyObject { kind: "object", properties: serde_json::Map::new() }),
-                    Parameters::Given,
-                ),
-            },
-        })
-        .collect()
-}
-
-/// One turn is one message, except that each tool result is a message of its own.
-fn messages(turn: &Turn) -> Vec<Message<'_>> {
-    let mut found: Vec<Message<'_>> = turn.parts.iter().filter_map(result).collect();
-    let rest: Vec<&Part> = turn.parts.iter().filter(|part| !matches!(part, Part::Result { .. })).collect();
-    if !rest.is_empty() || found.is_empty() {
-        found.push(message(turn.role, &rest));
-    }
-    found
-}
-
-fn result(part: &Part) -> Option<Message<'_>> {
-    let Part::Result { id, name, text, is_error } = part else { return None };
-    let text = match is_error {
-        true if !text.starts_with("Error") => Cow::Owned(format!("Error: {text}")),
-        _ => Cow::Borrowed(text.as_str()),
-    };
-    Some(Message {
-        role: "tool",
-        content: Some(Content::Text(text)),
-        reasoning_content: None,
-        tool_calls: Vec::new(),
-        tool_call_id: Some(id),
-        name: name.as_deref(),
-    })
-}
-
-fn message<'a>(role: Role, parts: &[&'a Part]) -> Message<'a> {
-    let calls: Vec<ToolCall<'a>> = parts
-        .iter()
-        .filter_map(|part| match part {
-            Part::Call { id, name, arguments } => {
-                Some(ToolCall { id, kind: "function", function: CalledFunction { name, arguments } })
-            }
-            _ => None,
-        })
-        .collect();
-    let reasoning = joined(parts.iter().filter_map(|part| match part {
-        Part::Reasoning { text, .. } => Some(text.as_str()),
-        _ => None,
-    }));
-    Message {
-        role: match role {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-        },
-        content: Some(content(parts)),
-        reasoning_content: reasoning,
-        tool_calls: calls,
-        tool_call_id: None,
-        name: None,
-    }
-}
-
-/// Text alone is a string, since some templates know nothing else.
-fn content<'a>(parts: &[&'a Part]) -> Content<'a> {
-    let only_text = !parts.iter().any(|part| matches!(part, Part::Image { .. } | Part::Audio { .. }));
-    if only_text {
-        let texts = parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            _ => None,
-        });
-        return Content::Text(joined(texts).unwrap_or_default());
-    }
-    Content::Parts(
-        parts
+fn prompt_bytes(prompt: &Prompt) -> usize {
+    use crate::chat::Part;
+    match prompt {
+        Prompt::Chat(turns) => turns
             .iter()
-            .filter_map(|part| match part {
-                Part::Text(text) => Some(Piece::Text { text }),
-                Part::Image { mime, base64 } => {
-                    Some(Piece::ImageUrl { image_url: Url { url: format!("data:{mime};base64,{base64}") } })
-                }
-                Part::Audio { format, base64 } => {
-                    Some(Piece::InputAudio { input_audio: Sound { data: base64, format } })
-                }
-                _ => None,
+            .flat_map(|turn| &turn.parts)
+            .map(|part| match part {
+                Part::Text(text) | Part::Reasoning { text, .. } | Part::Result { text, .. } => text.len(),
+                Part::Call { arguments, .. } => arguments.len(),
+                // An image costs about as much as a page of text.
+                Part::Image { .. } | Part::Audio { .. } => LONG_PROMPT / 8,
             })
-            .collect(),
-    )
-}
-
-/// Several texts become one, line by line; a single one is not copied.
-fn joined<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<Cow<'a, str>> {
-    let first = texts.next()?;
-    let Some(second) = texts.next() else { return Some(Cow::Borrowed(first)) };
-    let mut whole = format!("{first}\n{second}");
-    for text in texts {
-        whole.push('\n');
-        whole.push_str(text);
+            .sum(),
+        Prompt::Text { prompt, .. } => prompt.len(),
+        Prompt::Tokens(tokens) => tokens.len() * 4,
     }
-    Some(Cow::Owned(whole))
 }

@@ -1,10 +1,13 @@
-//! llama.cpp's server (`llama-server`, and the same code inside `xllamacpp`): its OpenAI-like routes with its extensions.
-mod decode;
+//! llama.cpp's own server, and whatever speaks like it.
+mod calls;
+pub mod decode;
 pub mod encode;
+mod messages;
+mod refusal;
 mod wire;
 
+use super::Decode;
 use crate::chat::Request;
-use crate::engine::Decode;
 
 /// A reader of the answer to `request`.
 pub fn decoder(request: &Request) -> Box<dyn Decode> {
