@@ -202,10 +202,12 @@ impl Exchange {
                         return Ok(());
                     }
                 }
-                Part::End => self.end_of_body(now_ns, out)?,
+                Part::End => {
+                    self.spent |= !input.is_empty();
+                    return self.end_of_body(now_ns, out);
+                }
             }
         }
-        self.spent |= !input.is_empty();
         Ok(())
     }
 
