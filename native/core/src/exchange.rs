@@ -171,6 +171,16 @@ impl Exchange {
         self.is_over() && !self.spent && self.http.is_reusable()
     }
 
+    /// The client has been given bytes, so that a failure is an event in its stream.
+    pub fn started(&self) -> bool {
+        self.client.wrote
+    }
+
+    /// The engine's closing its side now would be no failure.
+    pub fn ends_at_close(&self) -> bool {
+        self.decoder.done() || self.http.ends_at_close()
+    }
+
     /// Token counts, once known.
     pub fn usage(&self) -> Option<Usage> {
         self.client.usage

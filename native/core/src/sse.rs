@@ -159,7 +159,8 @@ impl Reader {
     where
         F: FnMut(Item<'_>) -> Result<(), E>,
     {
-        let line = if std::mem::take(&mut self.fresh) { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
+        let line =
+            if std::mem::take(&mut self.fresh) { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
         if line.is_empty() {
             return self.dispatch(lent.take(), sink).map(|()| None);
         }

@@ -9,15 +9,23 @@ const MAX_DIGITS: u8 = 15;
 /// Where a reader stands in a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Size { digits: u8 },
-    Extension { length: usize },
+    Size {
+        digits: u8,
+    },
+    Extension {
+        length: usize,
+    },
     SizeEnd,
     Data,
     DataCr,
     DataLf,
     /// `line` bytes into a trailer line.
-    Trailer { line: usize },
-    TrailerEnd { line: usize },
+    Trailer {
+        line: usize,
+    },
+    TrailerEnd {
+        line: usize,
+    },
     Done,
 }
 

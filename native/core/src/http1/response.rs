@@ -88,6 +88,11 @@ impl Reader {
         }
     }
 
+    /// The body has no length of its own: the connection's end is its proper end.
+    pub fn ends_at_close(&self) -> bool {
+        matches!(self.state, State::Close)
+    }
+
     /// The response is complete.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done)

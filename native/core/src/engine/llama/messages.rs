@@ -45,7 +45,8 @@ struct CalledFunction<'a> {
 /// one speaker in a row become one (strict templates want them to alternate), and reasoning is kept only since the
 /// person last spoke.
 pub(super) fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
-    let spoken = |turn: &Turn| turn.role == Role::User && turn.parts.iter().any(|part| !matches!(part, Part::Result { .. }));
+    let spoken =
+        |turn: &Turn| turn.role == Role::User && turn.parts.iter().any(|part| !matches!(part, Part::Result { .. }));
     let current = turns.iter().rposition(spoken).unwrap_or(0);
     let mut list: Vec<Message<'_>> = Vec::with_capacity(turns.len());
     for (at, turn) in turns.iter().enumerate() {
@@ -165,7 +166,9 @@ impl Serialize for Piece<'_> {
         }
         match self {
             Self::Text(text) => Wire::Text { text },
-            Self::Image { mime, base64 } => Wire::ImageUrl { image_url: Url { url: format!("data:{mime};base64,{base64}") } },
+            Self::Image { mime, base64 } => {
+                Wire::ImageUrl { image_url: Url { url: format!("data:{mime};base64,{base64}") } }
+            }
             Self::Audio { format, base64 } => Wire::InputAudio { input_audio: Sound { data: base64, format } },
         }
         .serialize(serializer)

@@ -73,8 +73,7 @@ fn plain(body: &[u8]) -> String {
 
 /// One line of bounded length.
 fn tidy(text: &str) -> String {
-    let mut line: String =
-        text.trim().chars().take(MAX_TEXT).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut line: String = text.trim().chars().take(MAX_TEXT).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.trim().chars().nth(MAX_TEXT).is_some() {
         line.push_str(" ...");
     }
