@@ -123,7 +123,8 @@ mod tests {
     use super::*;
 
     fn call(limit: usize) -> Call {
-        let request = http1::Request { method: "GET", path: "/health", host: "h", secret: "", body: None, accept: "*/*" };
+        let request =
+            http1::Request { method: "GET", path: "/health", host: "h", secret: "", body: None, accept: "*/*" };
         Call::new(&request, limit).unwrap().1
     }
 

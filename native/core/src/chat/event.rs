@@ -63,36 +63,17 @@ pub enum Event<'a> {
     /// A piece of the visible answer.
     Text { choice: u32, text: Cow<'a, str> },
     /// A tool call begins.
-    CallStart {
-        choice: u32,
-        call: u32,
-        id: Cow<'a, str>,
-        name: Cow<'a, str>,
-    },
+    CallStart { choice: u32, call: u32, id: Cow<'a, str>, name: Cow<'a, str> },
     /// A fragment of a call's arguments (JSON text cut anywhere).
-    CallArguments {
-        choice: u32,
-        call: u32,
-        text: Cow<'a, str>,
-    },
+    CallArguments { choice: u32, call: u32, text: Cow<'a, str> },
     /// A tool call is complete.
     CallEnd { choice: u32, call: u32 },
     /// Log probabilities of the text that came with or before.
-    Logprobs {
-        choice: u32,
-        tokens: Vec<TokenLogprob>,
-    },
+    Logprobs { choice: u32, tokens: Vec<TokenLogprob> },
     /// The choice ends; `stop` is the stop sequence that fired, where known.
-    Finish {
-        choice: u32,
-        reason: Finish,
-        stop: Option<Cow<'a, str>>,
-    },
+    Finish { choice: u32, reason: Finish, stop: Option<Cow<'a, str>> },
     /// Counts and timings, merged over choices.
-    Usage {
-        usage: Usage,
-        timings: Option<Timings>,
-    },
+    Usage { usage: Usage, timings: Option<Timings> },
     /// Prompt evaluation moves: tokens done and in all.
     Progress { done: u64, total: u64 },
     /// The answer is complete.

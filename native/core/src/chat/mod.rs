@@ -7,6 +7,5 @@ mod request;
 pub use event::{Event, Finish, Timings, TokenLogprob, Usage};
 pub use fault::{Fault, FaultKind};
 pub use request::{
-    Format, KeepAlive, Part, Prompt, Request, Role, Sampling, Shape, Think, ThinkLevel, Tool, ToolChoice,
-    Turn,
+    Format, KeepAlive, Part, Prompt, Request, Role, Sampling, Shape, Think, ThinkLevel, Tool, ToolChoice, Turn,
 };

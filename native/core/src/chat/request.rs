@@ -24,23 +24,11 @@ pub enum Part {
     /// Sound that came with the request, still base64; `format` as in `wav` or `mp3`.
     Audio { format: String, base64: String },
     /// The model's own earlier reasoning.
-    Reasoning {
-        text: String,
-        signature: Option<String>,
-    },
+    Reasoning { text: String, signature: Option<String> },
     /// A tool call that the model made; `arguments` is JSON text, checked to be an object.
-    Call {
-        id: String,
-        name: String,
-        arguments: String,
-    },
+    Call { id: String, name: String, arguments: String },
     /// What a tool answered to the call `id`.
-    Result {
-        id: String,
-        name: Option<String>,
-        text: String,
-        is_error: bool,
-    },
+    Result { id: String, name: Option<String>, text: String, is_error: bool },
 }
 
 /// One message.
@@ -58,11 +46,7 @@ pub enum Prompt {
     /// Messages, for the model's own template.
     Chat(Vec<Turn>),
     /// Text as it is, without template.
-    Text {
-        prompt: String,
-        suffix: Option<String>,
-        echo: bool,
-    },
+    Text { prompt: String, suffix: Option<String>, echo: bool },
     /// Tokens as they are.
     Tokens(Vec<u32>),
 }
@@ -134,11 +118,7 @@ pub enum Format {
     /// Any JSON object.
     Json,
     /// JSON that follows a schema.
-    Schema {
-        name: String,
-        schema: Box<RawValue>,
-        strict: bool,
-    },
+    Schema { name: String, schema: Box<RawValue>, strict: bool },
 }
 
 /// How hard to think.
@@ -161,10 +141,7 @@ pub enum Think {
     /// Not at all.
     Off,
     /// With a level and a token budget, where given.
-    On {
-        level: Option<ThinkLevel>,
-        budget: Option<u32>,
-    },
+    On { level: Option<ThinkLevel>, budget: Option<u32> },
 }
 
 /// How long the model stays in memory after this request, with Ollama's meaning.
