@@ -265,8 +265,7 @@ impl Exchange {
     fn cut(&mut self, error: http1::Error, now_ns: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.spent = true;
         match self.mode {
-            Mode::Stream => self.end_of_body(now_ns, out),
-            Mode::Refusal(..) => self.end_of_body(now_ns, out),
+            Mode::Stream | Mode::Refusal(..) => self.end_of_body(now_ns, out),
             Mode::Undecided | Mode::Whole(_) => Err(malformed(error)),
         }
     }

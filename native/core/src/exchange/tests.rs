@@ -182,7 +182,11 @@ fn refusals_become_faults_with_the_engines_words() {
 }
 
 fn data(payloads: &[&str]) -> Vec<u8> {
-    streamed(payloads.iter().map(|payload| format!("data: {payload}\n\n")).collect::<String>().as_bytes())
+    let mut events = Vec::new();
+    for payload in payloads {
+        sse::write_data(&mut events, payload.as_bytes());
+    }
+    streamed(&events)
 }
 
 const HELLO: &str = r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"hello"},"finish_reason":null}]}"#;
@@ -236,6 +240,27 @@ fn an_engine_that_does_not_stream_is_read_all_the_same_and_a_page_is_no_answer()
     let got = every_way("openai.chat", &chat(""), &plain(200, "text/html", b"<html>"));
     let fault = got.fault.unwrap();
     assert!(fault.kind == FaultKind::BadGateway && fault.message.contains("text/html"));
+}
+
+#[test]
+fn recorded_calls_come_out_whole_in_every_dialect() {
+    let bytes = streamed(&golden("tool.sse"));
+    let tools = r#","tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object"}}}]"#;
+    let got = every_way("openai.chat", &chat(tools), &bytes);
+    let answer: serde_json::Value = serde_json::from_str(&got.out).unwrap();
+    let calls = answer["choices"][0]["message"]["tool_calls"].as_array().unwrap();
+    assert!(calls.len() > 1, "{calls:?}");
+    for call in calls {
+        assert_eq!(call["function"]["name"], "get_weather");
+        assert!(!call["id"].as_str().unwrap().is_empty());
+    }
+    let first: serde_json::Value = serde_json::from_str(calls[0]["function"]["arguments"].as_str().unwrap()).unwrap();
+    assert_eq!(first, serde_json::json!({"city": "Oslo"}));
+    let got = replay("ollama.chat", &chat(tools), &[&bytes]);
+    assert!(got.fault.is_none() && got.out.contains("get_weather"), "{:?}", got.fault);
+    let tools = r#","tools":[{"name":"get_weather","input_schema":{"type":"object"}}]"#;
+    let got = every_way("anthropic.messages", &chat(&format!(r#"{tools},"stream":true"#)), &bytes);
+    assert!(got.fault.is_none() && got.out.contains("input_json_delta"), "{}", got.out);
 }
 
 #[test]

@@ -128,9 +128,8 @@ impl Reader {
             };
             match head.status {
                 // A change of protocol was not asked for.
-                101 => return Err(Error::BadHead),
+                0..=99 | 101 => return Err(Error::BadHead),
                 100..=199 => continue,
-                0..=99 => return Err(Error::BadHead),
                 _ => {}
             }
             self.keep_alive = head.keep_alive;

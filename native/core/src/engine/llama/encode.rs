@@ -371,3 +371,6 @@ fn prompt_bytes(prompt: &Prompt) -> usize {
         Prompt::Tokens(tokens) => tokens.len() * 4,
     }
 }
+
+#[cfg(test)]
+mod tests;
