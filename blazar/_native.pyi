@@ -1,6 +1,7 @@
 """The compiled core: parsing, translation, framing, admission. Stubs are checked against the built module."""
 
-from typing import Final, final
+from os import PathLike
+from typing import Any, Final, final
 
 VERSION: Final[str]
 
@@ -153,3 +154,51 @@ class Queue:
     def running(self) -> int: ...
     @property
     def waiting(self) -> int: ...
+
+class GgufError(ValueError):
+    """A file that is no sound GGUF."""
+
+    offset: int
+    """Where in the file, in bytes."""
+    kind: str
+    """A short name of the fault: ``magic``, ``truncated``, ``overlap`` and so on."""
+
+@final
+class Gguf:
+    """The header of a GGUF file, copied from it: the file may vanish afterwards."""
+
+    @staticmethod
+    def open(path: str | PathLike[str]) -> Gguf:
+        """Raises GgufError, OSError."""
+    @staticmethod
+    def parse(data: bytes, size: int | None = None) -> Gguf:
+        """From the bytes of a header, of a file of ``size`` bytes (default: exactly these). Raises GgufError."""
+    @property
+    def version(self) -> int: ...
+    @property
+    def byte_order(self) -> str:
+        """``little`` or ``big``."""
+    @property
+    def alignment(self) -> int: ...
+    @property
+    def header_bytes(self) -> int: ...
+    @property
+    def data_start(self) -> int: ...
+    @property
+    def size(self) -> int:
+        """Length of the file in bytes."""
+    @property
+    def tensor_count(self) -> int: ...
+    def pairs(self, limit: int | None = None) -> dict[str, Any]:
+        """Every key with its value; an array longer than ``limit`` is None."""
+    def get(self, key: str) -> Any:
+        """The value of a key, or None."""
+    def array(self, key: str) -> tuple[str, int, int] | None:
+        """Item type, length, and offset in the file of an array; None for anything else."""
+    def tensors(self) -> list[tuple[str, str, tuple[int, ...], int, int]]:
+        """Name, type, dimensions, bytes and offset in the file of every tensor."""
+    def facts(self) -> dict[str, Any]:
+        """What the header says about the model; ``blazar.models.header`` gives it types."""
+
+def gguf_parts(name: str) -> tuple[int, list[str]] | None:
+    """For a file name of the form ``NAME-00001-of-0000N.gguf``: its number from 1, and the names of all parts."""

@@ -175,6 +175,17 @@ class Unprocessable(BlazarError):
     code, status, summary = "UNPROCESSABLE", 422, "enforce mode: the answer broke its schema"
 
 
+class BadModelFile(BlazarError):
+    """A file that should be a model and is not a sound one; ``offset`` is the byte at which it shows, if at one."""
+
+    code, status, summary = "BAD_MODEL_FILE", 422, "a model file is damaged, incomplete, or no model"
+
+    def __init__(self, path: str, fault: str, offset: int | None = None) -> None:
+        super().__init__(f"'{path}' is no sound model file: {fault}.")
+        self.path = path
+        self.offset = offset
+
+
 class RateLimited(BlazarError):
     """A key's budget is spent; ``retry_after`` is exact."""
 

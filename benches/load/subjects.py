@@ -155,7 +155,7 @@ class Blazar(Subject):
             "BLAZAR_ENGINE_LLAMACPP_CHANNEL": "local",
             "BLAZAR_ENGINE_LLAMACPP_PATH": str(self.engine),
             "BLAZAR_ENGINE_SLOTS": str(SLOTS),
-            "BLAZAR_ENGINE_CONTEXT": "256",
+            "BLAZAR_ENGINE_CONTEXT": "2048",
         }
 
 

@@ -65,6 +65,7 @@ ROWS: tuple[Row, ...] = (
     Row("many streams, CPU", "cores", lambda one: one["held"]["cpu_cores"]),
     Row("many streams, growth", "MiB PSS", _growth, most=2),
     Row("memory of an open stream", "KiB PSS", _per_stream, most=40),
+    Row("memory with many streams", "MB PSS", lambda one: one["held"]["memory"]["peak_pss"] / 1e6),
     Row("memory idle", "MB PSS", lambda one: one["idle_pss"] / 1e6, most=80),
     Row("memory idle, pages shared counted twice", "MB RSS", lambda one: one["idle_rss"] / 1e6),
     Row("memory after the many streams", "MB PSS", lambda one: one["held"]["memory"]["after_pss"] / 1e6),

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from blazar.client.problems import problem
 from blazar.client.stream import Stream
 from blazar.client.transport import Address, Exchange
 from blazar.client.types import ChatRequest, Health, Installed, Running
@@ -13,6 +14,7 @@ from blazar.errors import BadGateway
 
 T = TypeVar("T")
 
+_CONNECT_S = 5.0
 _ANSWER_S = 30.0
 
 
@@ -27,8 +29,8 @@ class _Ps(msgspec.Struct):
 class Client:
     """Talks to the daemon at ``address`` (``http://host:port``), with ``key`` where it wants one.
 
-    Every method raises ``DaemonUnreachable`` when nobody listens, and otherwise the error that the daemon reports, as the
-    same class with the same sentence. Each call has a connection of its own, so a client may be used from any thread.
+    Every method raises ``DaemonUnreachable`` when nobody listens, and otherwise the error that the daemon reports, as
+    the same class with the same sentence. Each call has a connection of its own, so any thread may use a client.
     """
 
     def __init__(self, address: str, key: str | None = None) -> None:
@@ -69,13 +71,13 @@ class Client:
         self._ask("POST", "/api/generate", {"model": model, "stream": False}, dict[str, Any], timeout=None)
 
     def chat(self, request: ChatRequest) -> Stream:
-        """Ask for an answer and stream it. A load may come first, so the wait has no bound; closing the stream ends it."""
-        exchange = Exchange(self._address, timeout=_ANSWER_S)
+        """Ask for a streamed answer. A load may come first, so the wait has no bound; closing the stream ends it."""
+        exchange = Exchange(self._address)
         self._send(exchange, "POST", "/api/chat", request, timeout=None)
         return Stream(exchange)
 
     def _ask(self, method: str, path: str, body: Any, kind: type[T], *, timeout: float | None = _ANSWER_S) -> T:
-        exchange = Exchange(self._address, timeout=_ANSWER_S if timeout is None else timeout)
+        exchange = Exchange(self._address)
         try:
             self._send(exchange, method, path, body, timeout=timeout)
             content = exchange.read()
@@ -88,9 +90,9 @@ class Client:
 
     def _send(self, exchange: Exchange, method: str, path: str, body: Any, *, timeout: float | None) -> None:
         content = None if body is None else msgspec.json.encode(body)
-        status = exchange.send(method, path, content, self._key, wait=timeout)
+        status = exchange.send(method, path, content, self._key, connect=_CONNECT_S, wait=timeout)
         if status >= 300:
             try:
-                raise exchange.problem(status)
+                raise problem(exchange, status)
             finally:
                 exchange.close()

@@ -6,7 +6,8 @@ from types import TracebackType
 
 import msgspec
 
-from blazar.client.transport import Exchange, rebuilt
+from blazar.client.problems import rebuilt
+from blazar.client.transport import Exchange
 from blazar.client.types import Part
 
 _decoder = msgspec.json.Decoder(Part)
@@ -31,7 +32,7 @@ class Stream:
         return self
 
     def __next__(self) -> Part:
-        """The next part. Raises what the daemon says went wrong, or ``BadGateway`` if it falls silent without an end."""
+        """The next part. Raises what the daemon says went wrong, or ``BadGateway`` if there is no end."""
         if not self._open:
             raise StopIteration
         line = self._exchange.line()

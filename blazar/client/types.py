@@ -1,4 +1,4 @@
-"""What the gateway answers, as far as the command line reads it. Unknown fields are ignored: a newer daemon says more."""
+"""What the gateway answers, as far as the command line reads it. Unknown fields are ignored."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeGuard
@@ -72,6 +71,8 @@ def read(file: Path) -> dict[str, dict[str, Any]]:
 
 def check(text: str, file: Path) -> dict[str, dict[str, Any]]:
     """The tables of a config's text, found to be right; ``file`` is only named in the :class:`ConfigError`."""
+    import tomllib  # noqa: PLC0415 (most commands find no file)
+
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:

@@ -77,9 +77,7 @@ def find(key: str) -> Option:
 def nearest(key: str) -> str:
     """The hint after an unknown key: the closest known one, or where to see them all."""
     keys = list(table())
-    if difflib.get_close_matches(key, keys, n=1):
-        return closest(key, keys)
-    # A right name in a wrong table is the commonest slip that resembles nothing.
+    # A right name in a wrong table is the commonest slip.
     name = key.rpartition(".")[2]
     twins = [known for known in keys if known.endswith(f".{name}")]
     return f" Did you mean '{twins[0]}'?" if twins else closest(key, keys)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from time import monotonic_ns
 from typing import Any
+
+_log = logging.getLogger("blazar.gateway")
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -16,23 +18,24 @@ ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Context:
-    """One request. ``stack`` is unwound when the request is over, however it ends; whoever acquires a thing puts its
-    return there. Marks are monotonic nanoseconds.
+    """One request. Whoever acquires a thing leaves its return with :meth:`finally_do`; all are done, the last first,
+    when the request is over, however it ends. Marks are monotonic nanoseconds.
     """
 
     __slots__ = (
         "_receive",
+        "_returns",
         "gone",
+        "headers",
         "load_ns",
         "model",
         "over",
         "path",
         "queue_ns",
         "scope",
-        "stack",
-        "streaming",
         "started_ns",
         "status",
+        "streaming",
         "task",
         "trace",
         "usage",
@@ -42,7 +45,8 @@ class Context:
         self.scope = scope
         self.path: str = scope["path"]
         self.trace = trace
-        self.stack = ExitStack()
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._returns: list[Callable[[], object]] = []
         self.started_ns = monotonic_ns()
         self.task = asyncio.current_task()
         self.gone = False
@@ -56,11 +60,22 @@ class Context:
         self._receive = receive
 
     def header(self, name: bytes) -> str | None:
-        """The first header of that lower-case name."""
-        for key, value in self.scope["headers"]:
-            if key == name:
-                return str(value, "latin-1")
-        return None
+        """The header of that lower-case name."""
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def finally_do(self, give_back: Callable[[], object]) -> None:
+        """Call ``give_back`` when the request is over."""
+        self._returns.append(give_back)
+
+    def give_everything_back(self) -> None:
+        """The request is over. One return that fails does not keep the others from being done."""
+        self.over = True
+        while self._returns:
+            try:
+                self._returns.pop()()
+            except Exception:  # noqa: BLE001  (a fault of ours: it is logged, and the rest must still be given back)
+                _log.exception("trace %s could not give something back", self.trace)
 
     def watch_client(self) -> None:
         """From now on, a client that leaves cancels this request. Call once the body has been read.

@@ -1,13 +1,14 @@
 """The life of one text request, top to bottom, for every dialect.
 
-Resolve the model, lease an instance, enter admission, open the relay, deliver; what each step takes is put on the
-context's stack, which the shell unwinds however the request ends.
+Resolve the model, lease an instance, enter admission, open the relay, deliver. What each step takes is left with the
+context, and the shell has it given back however the request ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
+from functools import partial
+from random import getrandbits
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ async def lease(node: Node, context: Context, inbound: _native.Inbound) -> Lease
     before = monotonic_ns()
     held = await node.fleet.ensure_ready(model, context=inbound.num_ctx or _asked_context(context))
     keep_alive = inbound.keep_alive_s
-    context.stack.callback(lambda: held.release(keep_alive))
+    context.finally_do(partial(held.release, keep_alive))
     context.load_ns = monotonic_ns() - before
     return held
 
@@ -82,13 +83,13 @@ async def answer(node: Node, inbound: _native.Inbound, req: Request, resp: Respo
         alias=instance.alias,
         host=f"{instance.host}:{instance.port}",
         secret=instance.secret,
-        id=secrets.token_hex(16),
+        id=f"{getrandbits(128):032x}",
         created_ns=time_ns(),
         started_ns=context.started_ns,
         load_ns=context.load_ns,
     )
     delivery = await node.relay.open(endpoint_of(instance), exchange, lambda: _explain(instance))
-    context.stack.callback(_settle, node, context, exchange, delivery)
+    context.finally_do(partial(_settle, node, context, exchange, delivery))
     if inbound.stream:
         await delivery.head()
         _raise_fault(exchange, instance)
@@ -113,7 +114,7 @@ async def call(
         method, path, body, host=f"{instance.host}:{instance.port}", secret=instance.secret, limit=_CALL_LIMIT
     )
     delivery = await node.relay.open(endpoint_of(instance), native, lambda: _explain(instance))
-    context.stack.callback(node.relay.close, delivery)
+    context.finally_do(partial(node.relay.close, delivery))
     await delivery.whole()
     if native.fault is not None:
         raise error_of(native.fault, instance)
@@ -185,7 +186,7 @@ async def _enter(node: Node, context: Context, instance: Instance) -> None:
     place = node.gate.place(
         instance.generation, instance.name, instance.slots, priority=priority, deadline_ns=_deadline(context)
     )
-    context.stack.callback(place.leave)
+    context.finally_do(place.leave)
     await place.enter()
     context.queue_ns = place.waited_ns
 

@@ -81,15 +81,14 @@ class Shell:
             context.status = 499
         except BlazarError as error:
             await self._refuse(context, error, send)
-        except Exception:  # noqa: BLE001  (the last line of defence: it is logged, the client gets a trace id)
+        except Exception:
             _log.exception("trace %s %s", context.trace, context.path)
             if context.streaming:
                 raise  # the head is out; the server cuts the connection
             await self._refuse(context, Internal(context.trace), send)
         finally:
-            context.over = True
+            context.give_everything_back()
             self._live.discard(context)
-            context.stack.close()
             if _log.isEnabledFor(logging.DEBUG):
                 took = (monotonic_ns() - context.started_ns) / 1e6
                 _log.debug(

@@ -54,8 +54,10 @@ class Answer(Protocol):
 
 
 class Delivery:
-    """Iterate for the client's bytes. :meth:`Relay.close` it on every path: that stops the engine unless the answer was
-    complete. (It has no ``close`` of its own: Falcon would await it.)
+    """Iterate for the client's bytes.
+
+    :meth:`Relay.close` it on every path: that stops the engine unless the answer was complete. (It has no ``close`` of
+    its own, which Falcon would await.)
 
     ``explain`` is asked when the connection ends before the answer does; it may wait a moment to learn that the
     child died. ``again`` sends the request once more on a fresh connection, where a kept one

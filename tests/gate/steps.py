@@ -25,7 +25,13 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def _pytest(name: str, what: str, *words: str, limit_s: float = 900) -> Step:
-    return Step(name, what, (PYTHON, "-m", "pytest", "--junit-xml={report}", *words), pytest, limit_s)
+    return Step(
+        name,
+        what,
+        (PYTHON, "-m", "pytest", "--continue-on-collection-errors", "--junit-xml={report}", *words),
+        pytest,
+        limit_s,
+    )
 
 
 _LOAD = ("--manifest-path", "benches/load/Cargo.toml")

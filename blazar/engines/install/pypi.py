@@ -31,9 +31,10 @@ def install(paths: Paths, rows: BuildRows, *, version: str = "", pip_args: Seque
     beside = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
     try:
         wanted = f"{channels.PACKAGE}=={version}" if version else channels.PACKAGE
-        _run(wanted, [sys.executable, "-m", "venv", "--without-pip", str(beside)])
+        _run(wanted, [sys.executable, "-P", "-m", "venv", "--without-pip", str(beside)])
         pip = [
             sys.executable,
+            "-P",
             "-m",
             "pip",
             "--python",

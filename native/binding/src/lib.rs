@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 mod admission;
 mod errors;
 mod exchange;
+mod gguf;
 mod inbound;
 
 #[pymodule]
@@ -14,6 +15,8 @@ mod _native {
     use crate::errors::BadInput;
     #[pymodule_export]
     use crate::exchange::{Call, Exchange};
+    #[pymodule_export]
+    use crate::gguf::{GgufError, PyGguf, gguf_parts};
     #[pymodule_export]
     use crate::inbound::{Inbound, count_request, parse};
 

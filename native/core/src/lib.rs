@@ -7,5 +7,6 @@ pub mod chat;
 pub mod dialect;
 pub mod engine;
 pub mod exchange;
+pub mod gguf;
 pub mod http1;
 pub mod sse;

@@ -115,8 +115,8 @@ async def test_what_was_taken_is_given_back_however_it_ends() -> None:
 
     async def fails(scope: Any, receive: Any, send: Any) -> None:
         context: Context = scope["blazar"]
-        context.stack.callback(back.append, "first")
-        context.stack.callback(back.append, "second")
+        context.finally_do(lambda: back.append("first"))
+        context.finally_do(lambda: back.append("second"))
         raise Conflict("no")
 
     sent = Sent()
@@ -132,7 +132,7 @@ async def test_a_client_that_leaves_cancels_its_request_and_nothing_else() -> No
 
     async def waits(scope: Any, receive: Any, send: Any) -> None:
         context: Context = scope["blazar"]
-        context.stack.callback(back.append, "given back")
+        context.finally_do(lambda: back.append("given back"))
         context.watch_client()
         await asyncio.sleep(30)
 

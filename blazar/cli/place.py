@@ -1,0 +1,49 @@
+"""Where this command works: the folders, the settings, the daemon."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from blazar.client import Client
+from blazar.config.load import load
+from blazar.config.paths import Paths
+from blazar.config.schema import Config
+
+_LISTENING = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+
+class _Record(msgspec.Struct):
+    pid: int
+    host: str
+    port: int
+
+
+def url(host: str, port: int) -> str:
+    """The URL that reaches who listens on ``host`` and ``port``; a wildcard is reached on this machine."""
+    host = _LISTENING.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def client(paths: Paths, config: Config) -> Client:
+    """A client of the daemon of this home: of the one that runs, else of the one that the settings describe."""
+    return Client(_address(paths, config), os.environ.get("BLAZAR_API_KEY"))
+
+
+def here() -> tuple[Paths, Config]:
+    """The folders and the settings that the environment leads to."""
+    paths = Paths.from_env()
+    return paths, load(paths)
+
+
+def _address(paths: Paths, config: Config) -> str:
+    # A daemon may have been started on another port than the settings name; the record that it leaves says where.
+    try:
+        record = msgspec.json.decode((paths.run / "daemon.json").read_bytes(), type=_Record)
+    except (OSError, msgspec.DecodeError):
+        record = None
+    if record is not None and Path(f"/proc/{record.pid}").exists():
+        return url(record.host, record.port)
+    return url(config.server.host, config.server.port)

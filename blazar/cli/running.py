@@ -1,0 +1,59 @@
+"""``blazar ps`` and ``blazar stop``: what is in memory, and taking it out."""
+
+from __future__ import annotations
+
+import click
+
+from blazar.cli import output
+from blazar.cli.completions import ModelName
+from blazar.cli.place import client, here
+from blazar.client.types import Running
+
+_HEAD = ("NAME", "STATE", "ENGINE", "SIZE", "CONTEXT", "BUSY", "QUEUED", "LEAVES IN", "PID")
+_RIGHT = frozenset({"SIZE", "CONTEXT", "BUSY", "QUEUED", "PID"})
+
+
+@click.command()
+@output.json_option
+def ps(as_json: bool) -> None:
+    """List the models in memory: what they are doing, and when they leave."""
+    running = client(*here()).ps()
+    if as_json:
+        output.json_lines(running)
+    elif running:
+        output.table(_HEAD, [_row(model) for model in running], _RIGHT)
+    else:
+        output.notes().line("No model is in memory.")
+
+
+@click.command()
+@click.argument("model", type=ModelName(), required=False)
+def stop(model: str | None) -> None:
+    """Take MODEL out of memory; without MODEL, stop the daemon and all that it runs."""
+    paths, config = here()
+    if model is not None:
+        client(paths, config).unload(model)
+        output.notes().line(f"{model} is out of memory.")
+        return
+    from blazar.supervisor import detach  # noqa: PLC0415 (only to stop the daemon)
+
+    stopped = detach.stop(paths)
+    if stopped is None:
+        output.notes().line("No Blazar daemon runs.")
+    else:
+        output.notes().line(f"Stopped the Blazar daemon (pid {stopped.pid}).")
+
+
+def _row(model: Running) -> tuple[str, ...]:
+    facts = model.blazar
+    return (
+        model.name,
+        facts.state or "-",
+        " ".join(word for word in (facts.engine, facts.build) if word) or "-",
+        output.size(model.size),
+        f"{model.context_length}" if model.context_length else "-",
+        f"{facts.in_flight}/{facts.slots}" if facts.slots else str(facts.in_flight),
+        str(facts.queued),
+        output.until(model.expires_at),
+        str(facts.pid or "-"),
+    )
