@@ -165,7 +165,6 @@ class Fleet:
     # Leases.
 
     def _lend(self, instance: Instance) -> Lease:
-        instance.disarm()
         instance.in_flight += 1
         self._used(instance)
         return Lease(instance, self._take_back)
@@ -176,7 +175,6 @@ class Fleet:
             return
         self._used(instance)
         self._rest(instance, keep_alive_s)
-        instance.changed.fire()
 
     def _used(self, instance: Instance) -> None:
         instance.last_used_ns = self._clock.time_ns()
@@ -185,10 +183,9 @@ class Fleet:
     def _rest(self, instance: Instance, keep_alive_s: float | None = None) -> None:
         """Whenever an instance may have become idle: have it leave, now or later, and tell who waits for room."""
         if keep_alive_s is not None:
-            instance.keep_alive_s = keep_alive_s
+            instance.keep_alive_s = min(keep_alive_s, _LONGEST_S)
         if not instance.idle:
             return
-        instance.disarm()
         self._room.freed.fire()
         stay_s = instance.keep_alive_s
         if instance.draining:
@@ -196,21 +193,34 @@ class Fleet:
         elif stay_s == 0:
             self._leave(instance, "keep_alive is over")
         elif stay_s > 0:
-            stay_s = min(stay_s, _LONGEST_S)
-            instance.expires_at_ns = self._clock.time_ns() + int(stay_s * 1e9)
-            instance.timer = asyncio.get_running_loop().call_later(stay_s, self._expire, instance)
+            self._arm(instance, asyncio.get_running_loop().time() + stay_s)
+        else:
+            instance.disarm()
+
+    def _arm(self, instance: Instance, at: float) -> None:
+        """Look at ``at`` (the loop's time) whether it is still idle. A timer that rings too early is left to ring."""
+        instance.idle_until = at
+        if instance.timer is None or instance.timer.when() > at:
+            instance.disarm()
+            instance.timer = asyncio.get_running_loop().call_at(at, self._expire, instance)
 
     def _expire(self, instance: Instance) -> None:
         instance.timer = None
-        if instance.idle:
+        if not instance.idle:
+            return
+        if instance.idle_until > asyncio.get_running_loop().time():
+            self._arm(instance, instance.idle_until)
+        else:
             self._leave(instance, f"idle for {instance.keep_alive_s:g} s")
 
     def _expiry(self, instance: Instance) -> int | None:
+        """Civil time at which it leaves when nobody asks for it any more; ``None`` for never."""
         if instance.keep_alive_s < 0:
             return None
-        if instance.timer is not None:
-            return instance.expires_at_ns
-        return self._clock.time_ns() + int(min(instance.keep_alive_s, _LONGEST_S) * 1e9)
+        left_s = instance.keep_alive_s
+        if instance.idle:
+            left_s = max(0.0, instance.idle_until - asyncio.get_running_loop().time())
+        return self._clock.time_ns() + int(left_s * 1e9)
 
     async def _moved(self, instance: Instance) -> None:
         """Until something about ``instance`` changes. Raises the error of a load that failed."""
@@ -261,7 +271,7 @@ class Fleet:
             wished = max(asked or 0, self._wishes.pop(model.name, 0))
             settings = settings_for(self._config.engine, model, wished, effects.cores())
             instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
-            instance.keep_alive_s = self._config.residency.keep_alive_s
+            instance.keep_alive_s = min(self._config.residency.keep_alive_s, _LONGEST_S)
             instance.need = self._loader.need(instance)
             self._instances[model.name] = instance
             self._tell(instance)
