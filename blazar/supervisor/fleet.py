@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOCK_S = 5.0
+# The loop's timers count in milliseconds and may ring that much too early.
+_TIMER_S = 0.001
 _LONGEST_S = 10 * 365 * 86400.0
 
 
@@ -200,15 +202,16 @@ class Fleet:
     def _arm(self, instance: Instance, at: float) -> None:
         """Look at ``at`` (the loop's time) whether it is still idle. A timer that rings too early is left to ring."""
         instance.idle_until = at
-        if instance.timer is None or instance.timer.when() > at:
+        if instance.timer is None or instance.timer_at > at:
             instance.disarm()
+            instance.timer_at = at
             instance.timer = asyncio.get_running_loop().call_at(at, self._expire, instance)
 
     def _expire(self, instance: Instance) -> None:
         instance.timer = None
         if not instance.idle:
             return
-        if instance.idle_until > asyncio.get_running_loop().time():
+        if instance.idle_until > asyncio.get_running_loop().time() + _TIMER_S:
             self._arm(instance, instance.idle_until)
         else:
             self._leave(instance, f"idle for {instance.keep_alive_s:g} s")

@@ -86,6 +86,7 @@ class Instance:
         self.last_used_ns = 0
         self.last_used_tick = 0
         self.idle_until = 0.0
+        self.timer_at = 0.0
         self.timer: asyncio.TimerHandle | None = None
         self.failure: BlazarError | None = None
         self.gone = asyncio.Event()
