@@ -97,7 +97,13 @@ def _start(paths: Paths, host: str, port: int, command: Sequence[str], wait_s: f
     with log_file(paths).open("ab") as log:
         begin = log.tell()
         daemon = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+            env=_environment(),
         )
     deadline = time.monotonic() + wait_s
     # Nobody listened there a moment ago, so whoever answers is the new one.
@@ -115,6 +121,14 @@ def _start(paths: Paths, host: str, port: int, command: Sequence[str], wait_s: f
     daemon.kill()
     daemon.wait()
     raise DaemonFailed(f"did not answer within {wait_s:g} s", _tail(paths, begin))
+
+
+def _environment() -> dict[str, str]:
+    """The environment of this process, with a home that does not depend on the folder in which it is read."""
+    env = dict(os.environ)
+    if home := env.get("BLAZAR_HOME"):
+        env["BLAZAR_HOME"] = str(Path(home).expanduser().absolute())
+    return env
 
 
 def _healthy(host: str, port: int) -> bool:
