@@ -1,7 +1,7 @@
 """A daemon without engines that speaks the control API over real sockets.
 
-How it answers depends on the model's name: ``echo`` says the last message back, ``thinker`` reasons first, ``slow`` goes
-on until the client leaves, ``crash`` breaks off with an error, ``cut`` just ends, ``hang`` never answers.
+How it answers depends on the model's name: ``echo`` says the last message back, ``thinker`` reasons first, ``slow``
+goes on until the client leaves, ``crash`` breaks off with an error, ``cut`` just ends, ``hang`` never answers.
 """
 
 from __future__ import annotations
