@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -78,6 +79,23 @@ def start(paths: Paths, host: str, port: int, *, command: Sequence[str] = (), wa
         return _start(paths, host, port, command or default_command(), wait_s), True
     finally:
         lock.give()
+
+
+def stop(paths: Paths, *, wait_s: float = 30.0) -> DaemonInfo | None:
+    """Ask the daemon of this home to end, and wait until it has; ``None`` if none runs.
+
+    Raises DaemonFailed if it is still there after ``wait_s``; it is not killed then, since its models hang on it.
+    """
+    info = running(paths)
+    if info is None:
+        return None
+    effects.send(info.pid, signal.SIGTERM)
+    deadline = time.monotonic() + wait_s
+    while running(paths) is not None:
+        if time.monotonic() > deadline:
+            raise DaemonFailed(f"(pid {info.pid}) did not end within {wait_s:g} s", ())
+        time.sleep(_STEP_S)
+    return info
 
 
 def default_command() -> tuple[str, ...]:
