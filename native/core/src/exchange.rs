@@ -47,8 +47,9 @@ pub struct Exchange {
     client: Client,
     phase: Phase,
     fault: Option<Fault>,
-    /// Bytes came that do not belong to the answer.
-    surplus: bool,
+    /// The connection is spent: what came after the answer is unread or does not belong to it.
+    spent: bool,
+    closes_after_stream: bool,
 }
 
 /// The client's side: the encoder, and the facts that pass by on the way to it.
@@ -89,7 +90,8 @@ impl Exchange {
             client: Client { encoder, wrote: false, usage: None, finish: None, first_ns: None },
             phase: Phase::Head,
             fault: None,
-            surplus: false,
+            spent: false,
+            closes_after_stream: family.closes_after_stream(),
         };
         Ok((bytes, exchange))
     }
@@ -115,7 +117,7 @@ impl Exchange {
             Ok(_) => Ok(()),
             // The answer is what counts, not the last chunk's mark after it.
             Err(_) if self.decoder.done() => {
-                self.surplus = true;
+                self.spent = true;
                 self.phase = Phase::Done;
                 Ok(())
             }
@@ -129,7 +131,7 @@ impl Exchange {
         if self.is_over() {
             return;
         }
-        self.surplus = true;
+        self.spent = true;
         if self.decoder.done() {
             // Only the engine's framing was still open.
             self.phase = Phase::Done;
@@ -166,7 +168,7 @@ impl Exchange {
 
     /// The engine's connection can carry another request.
     pub fn is_reusable(&self) -> bool {
-        self.is_over() && !self.surplus && self.http.is_reusable()
+        self.is_over() && !self.spent && self.http.is_reusable()
     }
 
     /// Token counts, once known.
@@ -192,11 +194,20 @@ impl Exchange {
         while let Some(part) = self.http.next(&mut input).map_err(malformed)? {
             match part {
                 Part::Head(head) => self.mode = mode(&head)?,
-                Part::Body(data) => self.body(data, now_ns, out)?,
-                Part::End => self.end_of_body(now_ns, out)?,
+                Part::Body(data) => {
+                    self.body(data, now_ns, out)?;
+                    if self.closes_after_stream && self.decoder.done() {
+                        self.spent = true;
+                        self.phase = Phase::Done;
+                        return Ok(());
+                    }
+                }
+                Part::End => {
+                    self.spent |= !input.is_empty();
+                    return self.end_of_body(now_ns, out);
+                }
             }
         }
-        self.surplus |= !input.is_empty();
         Ok(())
     }
 
@@ -242,7 +253,7 @@ impl Exchange {
 
     /// The connection ended early: what is there may yet be an answer without its last mark.
     fn cut(&mut self, error: http1::Error, now_ns: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        self.surplus = true;
+        self.spent = true;
         match self.mode {
             Mode::Stream => self.end_of_body(now_ns, out),
             Mode::Refusal(..) => self.end_of_body(now_ns, out),

@@ -40,6 +40,14 @@ impl Family {
         }
     }
 
+    /// Whether the engine closes its connection after a streamed answer though it announces that it stays open. Then there
+    /// is no reason to wait for the end of the framing.
+    pub const fn closes_after_stream(self) -> bool {
+        match self {
+            Self::Llama => true,
+        }
+    }
+
     /// A reader of the answer to `request`.
     pub fn decoder(self, request: &Request) -> Box<dyn Decode> {
         match self {
