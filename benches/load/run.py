@@ -128,7 +128,7 @@ def main() -> int:
             try:
                 subject = make()
                 stack.callback(subject.stop)
-                subject.start()
+                subject.launch(sizes.starts)
             except Missing as reason:
                 absent.append(str(reason))
                 say(f"left out: {reason}")

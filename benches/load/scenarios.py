@@ -20,6 +20,7 @@ PLAIN_TOKENS = 16
 class Sizes(msgspec.Struct, frozen=True):
     """How long and how wide a run is. Seconds per round; ``streams`` are held open for ``hold_s``."""
 
+    starts: int = 5
     rounds: int = 5
     moderate_s: float = 4
     plain_s: float = 3
@@ -28,7 +29,7 @@ class Sizes(msgspec.Struct, frozen=True):
     streams: int = 500
 
 
-SMOKE = Sizes(rounds=1, moderate_s=1, plain_s=0.5, burst_s=0.5, hold_s=2, streams=40)
+SMOKE = Sizes(starts=1, rounds=1, moderate_s=1, plain_s=0.5, burst_s=0.5, hold_s=2, streams=40)
 
 Result = dict[str, Any]
 

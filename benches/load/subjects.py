@@ -9,6 +9,7 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 
 from benches.load.machine import Cost, cost
 from tests.support import tiny_model
@@ -60,6 +61,20 @@ class Subject:
     def environment(self) -> dict[str, str]:
         """What it is started with."""
         return {key: value for key, value in os.environ.items() if not key.startswith(("BLAZAR_", "LLAMA_"))}
+
+    def prepare(self) -> None:
+        """Whatever is no part of a start."""
+
+    def launch(self, times: int) -> None:
+        """Start ``times`` times, and stay up after the last; ``cold_start_s`` is their median."""
+        self.prepare()
+        took = []
+        for left in reversed(range(times)):
+            self.start()
+            took.append(self.cold_start_s)
+            if left:
+                self.stop()
+        self.cold_start_s = median(took)
 
     def start(self) -> None:
         """Start, and wait for the first 200 of ``/health``."""
@@ -134,7 +149,11 @@ class Blazar(Subject):
         self.engine.chmod(0o755)
 
     def command(self) -> list[str]:
-        """Imports the models first; that is no part of the start."""
+        """The daemon in the foreground."""
+        return [str(self.executable), "serve"]
+
+    def prepare(self) -> None:
+        """Imports the models. The commands also leave byte code behind, which is written once per installation."""
         for seed, model in enumerate(self.models):
             file = self.home / f"{model}.gguf"
             tiny_model.write(file, seed=seed)
@@ -142,9 +161,6 @@ class Blazar(Subject):
             done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise Missing(f"blazar import ended with {done.returncode}: {done.stderr.strip()}")
-        # One start that is thrown away: byte code is written once per installation, not once per start.
-        subprocess.run([str(self.executable), "--version"], env=self.environment(), capture_output=True, check=False)
-        return [str(self.executable), "serve"]
 
     def environment(self) -> dict[str, str]:
         """A home of its own, and the stand-in as the engine."""
