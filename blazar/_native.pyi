@@ -79,7 +79,10 @@ class Exchange:
     def phase(self) -> int: ...
     @property
     def reusable(self) -> bool:
-        """After ``PHASE_DONE`` or ``PHASE_FAILED``: the engine's connection can carry another request."""
+        """After ``PHASE_DONE`` or ``PHASE_FAILED``: the engine's connection can carry another request.
+
+        Never after a stream of llama-server: it hangs up then, though it announces to stay.
+        """
     @property
     def fault(self) -> tuple[str, str, int | None, int | None] | None:
         """``(kind, message, tokens, context)``; kinds as in ``chat::FaultKind``."""
