@@ -82,7 +82,10 @@ class Exchange:
     def phase(self) -> int: ...
     @property
     def reusable(self) -> bool:
-        """After ``PHASE_DONE`` or ``PHASE_FAILED``: the engine's connection can carry another request."""
+        """After ``PHASE_DONE`` or ``PHASE_FAILED``: the engine's connection can carry another request.
+
+        Never after a stream of llama-server: it hangs up then, though it announces to stay.
+        """
     @property
     def ends_at_close(self) -> bool:
         """The engine's closing its side now would be the answer's proper end."""

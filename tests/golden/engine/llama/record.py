@@ -16,11 +16,11 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ASK = [{"role": "user", "content": "Why is the sky blue? Answer in one sentence."}]
-COMMON = {"stream": True, "stream_options": {"include_usage": True}, "seed": 1, "temperature": 0}
+COMMON: dict[str, object] = {"stream": True, "stream_options": {"include_usage": True}, "seed": 1, "temperature": 0}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 # name: (small chat model?, path, body)
-STREAMS = {
+STREAMS: dict[str, tuple[bool, str, dict[str, object]]] = {
     "chat": (True, CHAT, {"messages": ASK, "max_tokens": 24}),
     "chat_utf8": (False, CHAT, {"messages": ASK, "max_tokens": 60}),
     "chat_two": (True, CHAT, {"messages": ASK, "max_tokens": 6, "n": 2, "temperature": 1}),
@@ -31,7 +31,7 @@ STREAMS = {
     "text_two": (False, TEXT, {"prompt": "a", "max_tokens": 4, "n": 2, "temperature": 1, "logprobs": 1}),
     "native": (True, "/completion", {"prompt": "The sky is", "max_tokens": 60, "stop": ["."]}),
 }
-REFUSALS = {
+REFUSALS: dict[str, tuple[str, dict[str, object]]] = {
     "too_long": (CHAT, {"messages": [{"role": "user", "content": "hi " * 9000}]}),
     "too_many": (CHAT, {"messages": ASK, "n": 9}),
     "image": (CHAT, {"messages": [{"role": "user", "content": [IMAGE]}]}),
@@ -65,8 +65,8 @@ def main() -> None:
         if status != 200:
             sys.exit(f"{name}: {status} {content!r}")
         (HERE / f"{name}.sse").write_bytes(content)
-    for name, (path, body) in REFUSALS.items():
-        status, content = answer(tiny, path, COMMON | body)
+    for name, (route, refused) in REFUSALS.items():
+        status, content = answer(tiny, route, COMMON | refused)
         (HERE / f"{name}.{status}.json").write_bytes(content)
     (HERE / f"malformed.{(got := answer(tiny, CHAT, '{'))[0]}.json").write_bytes(got[1])
     (HERE / "chat.http").write_bytes(whole(chat, CHAT, COMMON | STREAMS["chat"][2]))

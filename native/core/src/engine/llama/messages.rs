@@ -68,12 +68,12 @@ pub(super) fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
             continue;
         }
         // A new message, or more of the last one.
-        let (mut message, mut separator) = match list.pop_if(|last| last.role == role) {
-            Some(last) => (last, "\n\n"),
+        let (mut message, mut separator) = match list.pop_if(|open| open.role == role) {
+            Some(open) => (open, "\n\n"),
             None => (Message::new(role), "\n"),
         };
-        for piece in &turn.parts {
-            match piece {
+        for item in &turn.parts {
+            match item {
                 Part::Text(text) => {
                     message.content.text(text, separator);
                     separator = "\n";
