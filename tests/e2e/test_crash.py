@@ -25,11 +25,11 @@ def own(tmp_path: Path, tiny_slow: Path) -> Iterator[Server]:
 
 MESSAGES = [{"role": "user", "content": "Tell me everything."}]
 STREAMS: dict[str, dict[str, Any]] = {
-    "/v1/chat/completions": {"max_tokens": 8000},
+    "/v1/chat/completions": {"max_tokens": 8000, "temperature": 0},
     "/v1/completions": {"max_tokens": 8000, "prompt": "Tell"},
-    "/v1/messages": {"max_tokens": 8000},
-    "/api/chat": {"options": {"num_predict": 8000}},
-    "/api/generate": {"options": {"num_predict": 8000}, "prompt": "Tell"},
+    "/v1/messages": {"max_tokens": 8000, "temperature": 0},
+    "/api/chat": {"options": {"num_predict": 8000, "temperature": 0}},
+    "/api/generate": {"options": {"num_predict": 8000, "temperature": 0}, "prompt": "Tell"},
 }
 
 
@@ -77,7 +77,9 @@ def test_child_killed_in_an_unstreamed_answer(own: Server) -> None:
     killer = threading.Thread(target=kill)
     killer.start()
     answer = httpx.post(
-        f"{own.url}/v1/messages", json={"model": "tiny", "messages": MESSAGES, "max_tokens": 8000}, timeout=30
+        f"{own.url}/v1/messages",
+        json={"model": "tiny", "messages": MESSAGES, "max_tokens": 8000, "temperature": 0},
+        timeout=30,
     )
     killer.join()
     assert answer.status_code == 502
@@ -118,7 +120,7 @@ def test_daemon_killed_leaves_no_child(own: Server, who: str) -> None:
 
 
 def test_terminated_daemon_ends_streams_with_a_word_and_leaves_nothing(own: Server) -> None:
-    body = {"model": "tiny", "stream": True, "messages": MESSAGES, "max_tokens": 8000}
+    body = {"model": "tiny", "stream": True, "messages": MESSAGES, "max_tokens": 8000, "temperature": 0}
     with httpx.stream("POST", f"{own.url}/v1/chat/completions", json=body, timeout=30) as answer:
         got = b""
         asked = False

@@ -25,6 +25,7 @@ async def ask(
             "model": "tiny",
             "messages": [{"role": "user", "content": "word " * words}],
             "max_tokens": tokens,
+            "temperature": 0,
             "stream": stream,
         }
     ).encode()

@@ -204,19 +204,17 @@ impl Exchange {
         while let Some(part) = self.http.next(&mut input).map_err(malformed)? {
             match part {
                 Part::Head(head) => self.mode = mode(&head)?,
-                Part::Body(data) => {
-                    self.body(data, now_ns, out)?;
-                    if self.closes_after_stream && self.decoder.done() {
-                        self.spent = true;
-                        self.phase = Phase::Done;
-                        return Ok(());
-                    }
-                }
+                Part::Body(data) => self.body(data, now_ns, out)?,
                 Part::End => {
                     self.spent |= !input.is_empty();
                     return self.end_of_body(now_ns, out);
                 }
             }
+        }
+        // The framing's end came along, or this engine is about to hang up: either way the client need not wait.
+        if self.closes_after_stream && self.decoder.done() {
+            self.spent = true;
+            self.phase = Phase::Done;
         }
         Ok(())
     }
