@@ -8,6 +8,7 @@ The target: each command within 60 ms of ``python -c 'import click'``, that is, 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import statistics
@@ -54,7 +55,13 @@ def main() -> int:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Daemon)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as home:
-        env = os.environ | {"BLAZAR_HOME": home, "BLAZAR_SERVER_PORT": str(server.server_address[1])}
+        # What a running daemon leaves for the commands to find it by.
+        record = {"pid": os.getpid(), "host": "127.0.0.1", "port": server.server_address[1], "started_ns": 0, "start": 0}
+        run = Path(home) / "data" / "run"
+        run.mkdir(parents=True)
+        (run / "daemon.json").write_text(json.dumps(record))
+        env = {name: value for name, value in os.environ.items() if not name.startswith("BLAZAR_")}
+        env |= {"BLAZAR_HOME": home}
         times = _measure(2 if arguments.smoke else arguments.rounds, env)
     server.shutdown()
     base = times["python + click"]
