@@ -56,7 +56,8 @@ def main() -> int:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as home:
         # What a running daemon leaves for the commands to find it by.
-        record = {"pid": os.getpid(), "host": "127.0.0.1", "port": server.server_address[1], "started_ns": 0, "start": 0}
+        host, port = server.server_address[:2]
+        record = {"pid": os.getpid(), "host": host, "port": port, "started_ns": 0, "start": 0}
         run = Path(home) / "data" / "run"
         run.mkdir(parents=True)
         (run / "daemon.json").write_text(json.dumps(record))
