@@ -8,6 +8,7 @@ from blazar.cli import output
 from blazar.cli.completions import ModelName
 from blazar.cli.place import client, here
 from blazar.client.types import Running
+from blazar.errors import Conflict, DaemonUnreachable
 
 _HEAD = ("NAME", "STATE", "ENGINE", "SIZE", "CONTEXT", "BUSY", "QUEUED", "LEAVES IN", "PID")
 _RIGHT = frozenset({"SIZE", "CONTEXT", "BUSY", "QUEUED", "PID"})
@@ -38,10 +39,16 @@ def stop(model: str | None) -> None:
     from blazar.supervisor import detach  # noqa: PLC0415 (only to stop the daemon)
 
     stopped = detach.stop(paths)
-    if stopped is None:
+    if stopped is not None:
+        output.notes().line(f"Stopped the Blazar daemon (pid {stopped.pid}).")
+        return
+    other = client(paths, config)
+    try:
+        other.health()
+    except DaemonUnreachable:
         output.notes().line("No Blazar daemon runs.")
     else:
-        output.notes().line(f"Stopped the Blazar daemon (pid {stopped.pid}).")
+        raise Conflict(f"The daemon at {other.address} does not belong to {paths.data}. Stop it where it was started.")
 
 
 def _row(model: Running) -> tuple[str, ...]:

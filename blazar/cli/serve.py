@@ -8,13 +8,18 @@ import msgspec
 from blazar.cli.output import notes
 from blazar.cli.place import here, url
 
-_LEVELS = ("debug", "info", "warning", "error")
+LEVELS = ("debug", "info", "warning", "error")
 
 
 @click.command()
-@click.option("--host", help="Address to listen on (server.host).")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on (server.port).")
-@click.option("--log-level", type=click.Choice(_LEVELS), help="Least serious line that is logged (server.log_level).")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on (server.host).")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), help="Port to listen on (server.port).")
+@click.option(
+    "--log-level",
+    metavar="LEVEL",
+    type=click.Choice(LEVELS),
+    help="Least serious line that is logged: debug, info, warning, error.",
+)
 @click.option("--detach", is_flag=True, help="Start in the background, and return when it answers.")
 def serve(host: str | None, port: int | None, log_level: str | None, detach: bool) -> int:
     """Answer requests on this machine's address, until Ctrl-C or SIGTERM.

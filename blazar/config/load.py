@@ -83,6 +83,8 @@ def check(text: str, file: Path) -> dict[str, dict[str, Any]]:
         msgspec.convert(tables, Config)
     except msgspec.ValidationError as fault:
         raise _explained(tables, text, file) or ConfigError(f"{file}: {fault}.") from fault
+    if any(value != value for table in tables.values() for value in table.values()):  # noqa: PLR0124 (only NaN does)
+        raise _explained(tables, text, file) or ConfigError(f"{file}: a number is missing.")
     return tables
 
 
@@ -139,12 +141,18 @@ def _explained(tables: Mapping[str, Any], text: str, file: Path) -> ConfigError 
             where = _place(text, file, key)
             if key not in known:
                 return ConfigError(f"{where}: there is no setting '{key}'.{options.nearest(key)}")
-            try:
-                msgspec.convert({section: {name: value}}, Config)
-            except msgspec.ValidationError:
+            if not _fits({section: {name: value}}):
                 wrong = options.wrong(known[key], value, f"'{key}'")
                 return ConfigError(f"{where}: {wrong.message}")
     return None
+
+
+def _fits(tables: dict[str, dict[str, Any]]) -> bool:
+    try:
+        msgspec.convert(tables, Config)
+    except msgspec.ValidationError:
+        return False
+    return all(value == value for table in tables.values() for value in table.values())  # noqa: PLR0124
 
 
 def _is_table(value: object) -> TypeGuard[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
@@ -85,6 +84,8 @@ def nearest(key: str) -> str:
 
 def closest(word: str, known: Sequence[str]) -> str:
     """The hint after an unknown word: the one of ``known`` that is most like it, or where to see the settings."""
+    import difflib  # noqa: PLC0415 (only for a slip)
+
     near = difflib.get_close_matches(word, known, n=1)
     return f" Did you mean '{near[0]}'?" if near else " See them all: blazar config list."
 

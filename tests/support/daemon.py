@@ -31,7 +31,7 @@ class Daemon(ThreadingHTTPServer):
         self.health = {"status": "ok", "version": "9.9.9"}
         self.left = threading.Event()
         self.streaming = threading.Event()
-        self.running = [_running("echo"), _running("slow", "2200-01-01T00:00:00Z")]
+        self.running = [running("echo"), running("slow", "2200-01-01T00:00:00Z")]
 
     @property
     def address(self) -> str:
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def daemon() -> Iterator[Daemon]:
-    """A running one, on a port of its own."""
+    """A daemon on a port of its own."""
     server = Daemon()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
@@ -176,7 +176,8 @@ def _part(content: str = "", thinking: str = "") -> dict[str, Any]:
     return {"model": "m", "created_at": "2026-01-01T00:00:00.000000Z", "message": message, "done": False}
 
 
-def _running(name: str, expires_at: str = "2020-01-01T00:00:00Z") -> dict[str, Any]:
+def running(name: str, expires_at: str = "2020-01-01T00:00:00Z") -> dict[str, Any]:
+    """A row of ``/api/ps``."""
     runtime = {
         "state": "ready",
         "pid": 4242,

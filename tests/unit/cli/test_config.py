@@ -4,6 +4,7 @@ import json
 import stat
 from pathlib import Path
 
+from blazar.cli.serve import LEVELS
 from blazar.config import options
 from tests.unit.cli.conftest import Run
 
@@ -87,3 +88,7 @@ def test_editing_refuses_a_wrong_file(blazar: Run, tmp_path: Path) -> None:
 def test_defaults_are_a_file_and_a_page(blazar: Run) -> None:
     assert "# port = 11435\n" in blazar("config", "defaults").stdout
     assert "| `server.port` |" in blazar("config", "defaults", "--markdown").stdout
+
+
+def test_the_levels_of_serve_are_those_of_the_setting() -> None:
+    assert set(LEVELS) == set(options.find("server.log_level").choices)

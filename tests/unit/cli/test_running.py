@@ -46,6 +46,12 @@ def test_no_daemon_to_stop_is_no_failure(blazar: Run) -> None:
     assert (done.returncode, done.stderr) == (0, "No Blazar daemon runs.\n")
 
 
+def test_the_daemon_of_another_home_is_left_alone(blazar: Run, with_server: dict[str, str]) -> None:
+    done = blazar("stop", **with_server)
+    assert done.returncode == 1
+    assert "Stop it where it was started." in done.stderr
+
+
 def test_another_program_on_the_port_is_told_apart(blazar: Run, server: Daemon, with_server: dict[str, str]) -> None:
     server.running = [{"no": "name"}]
     done = blazar("ps", **with_server)

@@ -51,6 +51,11 @@ def test_the_environment_overrules_the_file_and_the_file_the_default(paths: Path
         ("server.prot = 1\n", 1, "there is no setting 'server.prot'."),
         ("server = 5\n", 1, "'server' is a section and must be written [server]."),
         ("[relay]\nidle_s = -1\n", 2, "'relay.idle_s' cannot be -1: it takes a number, at least 0 (seconds)."),
+        (
+            "[residency]\nkeep_alive_s = nan\n",
+            2,
+            "'residency.keep_alive_s' cannot be nan: it takes a number (seconds).",
+        ),
         ('[server]\ncors_origins = "*"\n', 2, "'server.cors_origins' cannot be '*': it takes list of strings."),
     ],
 )

@@ -1,0 +1,76 @@
+"""The command line with a real daemon and a real engine, from nothing to nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import free_port
+
+BLAZAR = str(Path(sys.executable).with_name("blazar"))
+
+
+class Home:
+    """A machine of one's own: a folder, a port, and the program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("BLAZAR_")}
+        self.env |= {"BLAZAR_HOME": str(folder), "BLAZAR_SERVER_PORT": str(self.port), "BLAZAR_ENGINE_CONTEXT": "512"}
+
+    def blazar(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [BLAZAR, *arguments],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=110,
+            check=False,
+        )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    found = Home(tmp_path / "home")
+    yield found
+    found.blazar("stop")
+
+
+def test_one_command_brings_an_answer_and_one_ends_it_all(home: Home, tiny: Path) -> None:
+    answer = home.blazar("run", str(tiny), "--set", "num_predict=16", "-v", "Why is the sky blue?")
+    assert answer.returncode == 0, answer.stderr
+    assert f"at http://127.0.0.1:{home.port}; stop it with: blazar stop" in answer.stderr
+    assert "16 tokens at" in answer.stderr
+    assert answer.stdout.strip()
+    running = json.loads(home.blazar("ps", "--json").stdout)
+    assert running["blazar"]["state"] == "ready"
+    engine = running["blazar"]["pid"]
+    # A second answer finds the daemon, and says nothing but the answer.
+    again = home.blazar("run", running["name"], "--set", "num_predict=4", "And the sea?")
+    assert (again.returncode, again.stderr) == (0, "")
+    refused = home.blazar("rm", running["name"])
+    assert refused.returncode == 1
+    assert "is in memory" in refused.stderr
+    assert home.blazar("stop", running["name"]).returncode == 0
+    assert home.blazar("ps", "--json").stdout == ""
+    assert home.blazar("rm", running["name"]).returncode == 0
+    stopped = home.blazar("stop")
+    assert stopped.stderr.startswith("Stopped the Blazar daemon")
+    assert home.blazar("ps").returncode == 1
+    assert not Path(f"/proc/{engine}").exists()
+
+
+def test_a_taken_port_is_exit_3(home: Home) -> None:
+    assert home.blazar("serve", "--detach").returncode == 0
+    assert "runs already" in home.blazar("serve", "--detach").stderr
+    done = home.blazar("serve")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith(f"error: 127.0.0.1:{home.port} is taken")
