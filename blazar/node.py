@@ -29,7 +29,7 @@ class Node:
         self.clock: Clock = SystemClock()
         self.events = Events(self.clock.time_ns)
         self.store = store.open(paths.database)
-        self.catalogue = Catalogue(self.store, paths)
+        self.catalogue = Catalogue(self.store)
         self.fleet = Fleet(config, paths, self.catalogue, self.store, self.events, self.clock)
         self.gate = Gate(config.admission, self.clock)
         self.relay = Relay(config.relay)

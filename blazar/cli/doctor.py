@@ -85,7 +85,9 @@ def _store(paths: Paths) -> Iterator[Finding]:
     from blazar import store  # noqa: PLC0415 (only if there is one)
 
     try:
-        models = store.open(paths.database).models.list()
+        opened = store.open(paths.database)
+        models = opened.models.list()
+        opened.close()
     except BlazarError as error:
         yield Finding("store", "database", "fail", error.message, "Install a newer Blazar, or move the file away.")
         return

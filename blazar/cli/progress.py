@@ -22,6 +22,7 @@ _PHASES = {
 }
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STEP = 10
+_NARROW, _WIDE = 8, 24
 
 
 class Bar:
@@ -30,7 +31,7 @@ class Bar:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._drawn: tuple[str, str] | None = None
-        self._said = -1
+        self._said: tuple[tuple[str, str], int] | None = None
         self._blocks = "utf" in (screen.stream.encoding or "").lower()
 
     def __enter__(self) -> Bar:
@@ -65,9 +66,9 @@ class Bar:
         step = (progress.phase, progress.what)
         percent = int(100 * progress.done / progress.total) if progress.total else 0
         tenth = percent // _STEP
-        if step == self._drawn and tenth <= self._said:
+        if self._said is not None and self._said[0] == step and tenth <= self._said[1]:
             return
-        self._drawn_plain(step, tenth)
+        self._said = (step, tenth)
         parts = [f"{_PHASES.get(progress.phase, progress.phase)} {progress.what}"]
         if progress.total:
             parts.append(f"{percent}% of {size(progress.total)}")
@@ -76,9 +77,6 @@ class Bar:
         if progress.eta and progress.done:
             parts.append(f"{duration(progress.eta)} left")
         self._screen.line(", ".join(parts))
-
-    def _drawn_plain(self, step: tuple[str, str], tenth: int) -> None:
-        self._drawn, self._said = step, tenth
 
 
 def line(progress: Progress, columns: int, *, blocks: bool) -> str:
@@ -92,9 +90,9 @@ def line(progress: Progress, columns: int, *, blocks: bool) -> str:
     tail += f"  {size(int(progress.rate)):>7}/s" if progress.rate else ""
     tail += f"  {duration(progress.eta)} left" if progress.eta and share < 1 else ""
     room = columns - len(tail) - 3
-    wide = min(24, room // 3)
-    if wide < 6:
+    if room < 2 * _NARROW:
         return _cut(title + tail, columns)
+    wide = max(_NARROW, min(_WIDE, room - len(title)))
     title = _cut(title, room - wide)
     left, right = ("▕", "▏") if blocks else ("[", "]")
     return f"{title} {left}{_fill(share, wide, blocks=blocks)}{right}{tail}"

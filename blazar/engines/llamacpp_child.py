@@ -23,8 +23,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _fail(message: str) -> NoReturn:
     sys.stderr.write(message + "\n")
-    sys.stderr.flush()
-    os._exit(1)
+    # The ordinary way out: the engine writes its log from a thread of its own, which is flushed on exit.
+    sys.exit(1)
 
 
 def _parser() -> argparse.ArgumentParser:

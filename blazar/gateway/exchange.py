@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from blazar.gateway.context import Context
     from blazar.node import Node
     from blazar.relay.delivery import Delivery
-    from blazar.supervisor.fleet import Instance, Lease
+    from blazar.supervisor.instance import Instance, Lease
 
 _DEATH_S = 0.25
 _CALL_LIMIT = 16 * 1024 * 1024

@@ -35,12 +35,14 @@ _THINKS = re.compile(
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """One model's header. Lengths are in tokens or elements, sizes in bytes; 0 and empty mean that the file does not say.
+    """One model's header. Lengths are in tokens or elements, sizes in bytes; 0 and empty mean that the file does not
+    say.
 
     A split model is one header: its keys from the first part, its sizes over all parts that are there. The per-layer
-    tuples have ``block_count`` entries, or none. ``fills_in``: the vocabulary has tokens to fill in a middle; ``sees``: a
-    projector that takes images. ``numbers`` holds further numbers of the architecture under the names of
-    the format, without its prefix.
+    tuples have ``block_count`` entries, or none. ``numbers`` holds further numbers of the architecture under the names
+    of the format, without its prefix. ``windows`` are sliding windows by layer (0: none); more often one
+    ``sliding_window`` holds for the layers that ``sliding_window_pattern`` marks with 1. ``fills_in``: the vocabulary
+    has tokens to fill in a middle; ``sees``: a projector that takes images.
     """
 
     path: str
@@ -59,7 +61,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     head_count_kv: tuple[int, ...]
     key_length: int
     value_length: int
+    feed_forward_length: int
     sliding_window: int
+    windows: tuple[int, ...]
     sliding_window_pattern: tuple[int, ...]
     recurrent_layers: tuple[int, ...]
     pooling_type: int | None
@@ -199,8 +203,10 @@ def _header(
         head_count_kv=_layers(facts, "head_count_kv", blocks) or heads,
         key_length=numbers.get("key_length", head),
         value_length=numbers.get("value_length", head),
+        feed_forward_length=max(_layers(facts, "feed_forward_length", blocks), default=0),
         sliding_window=numbers.get("sliding_window", 0),
-        sliding_window_pattern=facts["per_layer"].get("sliding_window_pattern", ()),
+        windows=_layers(facts, "sliding_window", blocks),
+        sliding_window_pattern=_layers(facts, "sliding_window_pattern", blocks),
         recurrent_layers=_layers(facts, "recurrent_layers", blocks),
         pooling_type=numbers.get("pooling_type"),
         numbers=numbers,

@@ -274,7 +274,7 @@ class _Whole(Exception):
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows to other http addresses, and never from https to http."""
 
-    def redirect_request(  # noqa: PLR0917  (the signature is urllib's)
+    def redirect_request(
         self,
         req: urllib.request.Request,
         fp: IO[bytes],

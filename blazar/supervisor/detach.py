@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -80,6 +81,23 @@ def start(paths: Paths, host: str, port: int, *, command: Sequence[str] = (), wa
         lock.give()
 
 
+def stop(paths: Paths, *, wait_s: float = 30.0) -> DaemonInfo | None:
+    """Ask the daemon of this home to end, and wait until it has; ``None`` if none runs.
+
+    Raises DaemonFailed if it is still there after ``wait_s``; it is not killed then, since its models hang on it.
+    """
+    info = running(paths)
+    if info is None:
+        return None
+    effects.send(info.pid, signal.SIGTERM)
+    deadline = time.monotonic() + wait_s
+    while running(paths) is not None:
+        if time.monotonic() > deadline:
+            raise DaemonFailed(f"(pid {info.pid}) did not end within {wait_s:g} s", ())
+        time.sleep(_STEP_S)
+    return info
+
+
 def default_command() -> tuple[str, ...]:
     """``blazar serve`` of this installation."""
     return (str(Path(sys.executable).with_name("blazar")), "serve")
@@ -97,7 +115,13 @@ def _start(paths: Paths, host: str, port: int, command: Sequence[str], wait_s: f
     with log_file(paths).open("ab") as log:
         begin = log.tell()
         daemon = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+            env=_environment(),
         )
     deadline = time.monotonic() + wait_s
     # Nobody listened there a moment ago, so whoever answers is the new one.
@@ -115,6 +139,14 @@ def _start(paths: Paths, host: str, port: int, command: Sequence[str], wait_s: f
     daemon.kill()
     daemon.wait()
     raise DaemonFailed(f"did not answer within {wait_s:g} s", _tail(paths, begin))
+
+
+def _environment() -> dict[str, str]:
+    """The environment of this process, with a home that does not depend on the folder in which it is read."""
+    env = dict(os.environ)
+    if home := env.get("BLAZAR_HOME"):
+        env["BLAZAR_HOME"] = str(Path(home).expanduser().absolute())
+    return env
 
 
 def _healthy(host: str, port: int) -> bool:

@@ -51,7 +51,7 @@ def send(pid: int, number: signal.Signals) -> bool:
     """Signal one process; ``False`` when it is gone. Only for a pid that is known to be ours and not reaped."""
     try:
         os.kill(pid, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
     return True
 

@@ -9,20 +9,24 @@ import secrets
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from blazar.engines.base import Adapter, Build
-from blazar.engines.install.builds import installed
+from blazar.engines.base import Adapter
 from blazar.engines.llamacpp import LlamaCpp
-from blazar.engines.routing import choose
-from blazar.errors import AllSlotsBusy, BadRequest, BlazarError, EngineCrashed, InsufficientMemory, ShuttingDown
-from blazar.store.measures import MeasureRow
-from blazar.supervisor import effects, ports, sweep
+from blazar.errors import (
+    AllSlotsBusy,
+    BadRequest,
+    BlazarError,
+    EngineCrashed,
+    InsufficientMemory,
+    NotFound,
+    ShuttingDown,
+)
+from blazar.supervisor import effects, sweep
 from blazar.supervisor.circuit import Circuits
-from blazar.supervisor.files import log_name
 from blazar.supervisor.instance import Instance, InstanceView, Lease
+from blazar.supervisor.loader import Loader
 from blazar.supervisor.loading import until_ready
 from blazar.supervisor.lock import Lock
 from blazar.supervisor.memory import HostMemory, Memory
-from blazar.supervisor.process import Child
 from blazar.supervisor.room import Room
 from blazar.supervisor.settings import context_asked, settings_for
 from blazar.supervisor.state import OVER, State
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOCK_S = 5.0
+# The loop's timers count in milliseconds and may ring that much too early.
+_TIMER_S = 0.001
 _LONGEST_S = 10 * 365 * 86400.0
 
 
@@ -56,13 +62,12 @@ class Fleet:
         adapters: Sequence[Adapter] = (LlamaCpp(),),
     ) -> None:
         self._config = config
-        self._paths = paths
         self._catalogue = catalogue
-        self._store = store
+        self._paths = paths
         self._events = events
         self._clock = clock
-        self._adapters = adapters
         self._memory = memory if memory is not None else HostMemory()
+        self._loader = Loader(config.engine, paths, store, self._memory, adapters)
         self._instances: dict[str, Instance] = {}
         self._generations = itertools.count(1)
         self._ticks = itertools.count(1)
@@ -71,6 +76,7 @@ class Fleet:
             self._memory, config.residency.memory_bytes, lambda: tuple(self._instances.values()), self._leave
         )
         self._routing = asyncio.Lock()
+        self._wishes: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loads: dict[Instance, asyncio.Task[None]] = {}
         self._departures: dict[Instance, asyncio.Task[None]] = {}
@@ -80,7 +86,6 @@ class Fleet:
     async def start(self) -> None:
         """Take this home and end what an earlier life left. Raises Conflict when another daemon has it."""
         effects.private_folder(self._paths.run)
-        effects.private_folder(self._paths.run / "home")
         await asyncio.to_thread(self._lock.take, _LOCK_S)
         for orphan in await sweep.sweep(self._paths.run, self._paths.data):
             _log.warning("ended process %d, which an earlier Blazar left with '%s'", orphan.pid, orphan.model)
@@ -104,7 +109,7 @@ class Fleet:
         Cancelling this leaves the load to the others, or to itself.
 
         Raises EngineCrashed, ModelLoadTimeout, InsufficientMemory, ModelTooLarge, EngineCircuitOpen,
-        ModelUnsupportedEngine, AllSlotsBusy, BadRequest, ShuttingDown.
+        ModelUnsupportedEngine, AllSlotsBusy, BadRequest, NotFound, ShuttingDown.
         """
         asked = context_asked(model, context)
         while True:
@@ -116,7 +121,7 @@ class Fleet:
             elif instance.state is not State.READY or instance.draining:
                 await self._moved(instance)
             elif asked is not None and asked > instance.settings.context:
-                await self._drain(instance, f"a context of {asked} was asked for")
+                await self._drain(instance, asked)
             elif asked is not None and asked > instance.context:
                 raise BadRequest(
                     f"The engine gives '{model.name}' a context of {instance.context} tokens; {asked} were asked for.",
@@ -162,7 +167,6 @@ class Fleet:
     # Leases.
 
     def _lend(self, instance: Instance) -> Lease:
-        instance.disarm()
         instance.in_flight += 1
         self._used(instance)
         return Lease(instance, self._take_back)
@@ -173,7 +177,6 @@ class Fleet:
             return
         self._used(instance)
         self._rest(instance, keep_alive_s)
-        instance.changed.fire()
 
     def _used(self, instance: Instance) -> None:
         instance.last_used_ns = self._clock.time_ns()
@@ -182,10 +185,9 @@ class Fleet:
     def _rest(self, instance: Instance, keep_alive_s: float | None = None) -> None:
         """Whenever an instance may have become idle: have it leave, now or later, and tell who waits for room."""
         if keep_alive_s is not None:
-            instance.keep_alive_s = keep_alive_s
+            instance.keep_alive_s = min(keep_alive_s, _LONGEST_S)
         if not instance.idle:
             return
-        instance.disarm()
         self._room.freed.fire()
         stay_s = instance.keep_alive_s
         if instance.draining:
@@ -193,21 +195,35 @@ class Fleet:
         elif stay_s == 0:
             self._leave(instance, "keep_alive is over")
         elif stay_s > 0:
-            stay_s = min(stay_s, _LONGEST_S)
-            instance.expires_at_ns = self._clock.time_ns() + int(stay_s * 1e9)
-            instance.timer = asyncio.get_running_loop().call_later(stay_s, self._expire, instance)
+            self._arm(instance, asyncio.get_running_loop().time() + stay_s)
+        else:
+            instance.disarm()
+
+    def _arm(self, instance: Instance, at: float) -> None:
+        """Look at ``at`` (the loop's time) whether it is still idle. A timer that rings too early is left to ring."""
+        instance.idle_until = at
+        if instance.timer is None or instance.timer_at > at:
+            instance.disarm()
+            instance.timer_at = at
+            instance.timer = asyncio.get_running_loop().call_at(at, self._expire, instance)
 
     def _expire(self, instance: Instance) -> None:
         instance.timer = None
-        if instance.idle:
+        if not instance.idle:
+            return
+        if instance.idle_until > asyncio.get_running_loop().time() + _TIMER_S:
+            self._arm(instance, instance.idle_until)
+        else:
             self._leave(instance, f"idle for {instance.keep_alive_s:g} s")
 
     def _expiry(self, instance: Instance) -> int | None:
+        """Civil time at which it leaves when nobody asks for it any more; ``None`` for never."""
         if instance.keep_alive_s < 0:
             return None
-        if instance.timer is not None:
-            return instance.expires_at_ns
-        return self._clock.time_ns() + int(min(instance.keep_alive_s, _LONGEST_S) * 1e9)
+        left_s = instance.keep_alive_s
+        if instance.idle:
+            left_s = max(0.0, instance.idle_until - asyncio.get_running_loop().time())
+        return self._clock.time_ns() + int(left_s * 1e9)
 
     async def _moved(self, instance: Instance) -> None:
         """Until something about ``instance`` changes. Raises the error of a load that failed."""
@@ -224,9 +240,11 @@ class Fleet:
         if instance.state is State.FAILED and instance.failure is not None:
             raise instance.failure.with_traceback(None)
 
-    async def _drain(self, instance: Instance, reason: str) -> None:
+    async def _drain(self, instance: Instance, context: int) -> None:
         """Have ``instance`` replaced when its last lease ends. Raises AllSlotsBusy when that takes too long."""
-        instance.draining = reason
+        instance.draining = f"a context of {context} was asked for"
+        # Whoever makes the next instance, maybe for somebody who does not care, makes it large enough.
+        self._wishes[instance.name] = max(context, self._wishes.get(instance.name, 0))
         self._rest(instance)
         wait_s = self._config.admission.wait_s
         try:
@@ -237,6 +255,7 @@ class Fleet:
         finally:
             if instance.state is State.READY:
                 instance.draining = ""
+                self._wishes.pop(instance.name, None)
                 instance.changed.fire()
 
     # Coming.
@@ -244,32 +263,23 @@ class Fleet:
     async def _begin(self, model: Model, asked: int | None) -> None:
         """Make the instance and start its load, unless somebody else just did."""
         async with self._routing:
-            if model.name in self._instances or self._closing:
+            if model.name in self._instances:
                 return
-            adapter, build = await self._route(model)
+            if self._catalogue.missing(model):
+                raise NotFound(f"file {model.files[0]}, which '{model.name}' needs,")
+            adapter, build = await self._loader.route(model)
+            if self._closing:
+                return
             self._circuits.check((model.name, build.tag), model.name, self._now())
-            settings = settings_for(self._config.engine, model, asked, effects.cores())
+            wished = max(asked or 0, self._wishes.pop(model.name, 0))
+            settings = settings_for(self._config.engine, model, wished, effects.cores())
             instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
-            instance.keep_alive_s = self._config.residency.keep_alive_s
-            instance.need = self._need(instance)
+            instance.keep_alive_s = min(self._config.residency.keep_alive_s, _LONGEST_S)
+            instance.need = self._loader.need(instance)
             self._instances[model.name] = instance
             self._tell(instance)
             load = self._loads[instance] = self._task(self._load(instance))
             load.add_done_callback(lambda _: self._loads.pop(instance, None))
-
-    async def _route(self, model: Model) -> tuple[Adapter, Build]:
-        options = self._config.engine
-        builds = await asyncio.to_thread(installed, options, self._paths, self._store.builds)
-        return choose(model, builds, self._adapters, options.llamacpp_channel)
-
-    def _need(self, instance: Instance) -> int:
-        """What the planner says, or what it took the last time when it ran like this, if that was more."""
-        settings = instance.settings
-        row = self._store.measures.get(instance.name, instance.kind, instance.build.tag)
-        planned = self._memory.need(instance.model, settings)
-        if row is not None and (row.context, row.slots) == (settings.context, settings.slots):
-            return max(planned, row.resident_bytes + settings.prompt_cache)
-        return planned
 
     async def _load(self, instance: Instance) -> None:
         """From nothing to ready, or to an error that everybody who waits gets."""
@@ -277,7 +287,7 @@ class Fleet:
         try:
             await self._room.make(instance, self._config.admission.wait_s)
             self._tell(instance)
-            await self._start(instance)
+            await self._loader.start(instance, lambda: self._ended(instance))
             await until_ready(
                 instance, self._config.residency.load_stall_s, lambda fraction: self._progressed(instance, fraction)
             )
@@ -295,35 +305,6 @@ class Fleet:
         else:
             self._became_ready(instance, self._clock.monotonic_ns() - began)
 
-    async def _start(self, instance: Instance) -> None:
-        run = self._paths.run
-        instance.secret = secrets.token_urlsafe(24)
-        plan = instance.adapter.launch(
-            instance.model,
-            instance.build,
-            instance.settings,
-            address=ports.address(run, instance.token),
-            secret=instance.secret,
-            scratch=run / "home",
-        )
-        if plan.dropped:
-            _log.warning("%s does not know %s", instance.build.path, ", ".join(plan.dropped))
-        instance.alias, instance.address = plan.alias, plan.address
-        instance.child = child = await Child.start(
-            plan,
-            log=self._paths.log / log_name(instance.name),
-            owner=self._paths.data,
-            ended=lambda: self._ended(instance),
-        )
-        stat = effects.Stat.read(child.pid)
-        sweep.Pidfile(
-            pid=child.pid,
-            start=stat.start if stat is not None else 0,
-            model=instance.name,
-            secret=instance.secret,
-            unix=plan.address.unix,
-        ).write(run, instance.token)
-
     def _progressed(self, instance: Instance, fraction: float | None) -> None:
         instance.progress = fraction
         self._events.tell("instance.load_progress", instance.name, generation=instance.generation, fraction=fraction)
@@ -335,18 +316,7 @@ class Fleet:
         self._used(instance)
         instance.to(State.READY)
         self._tell(instance)
-        self._store.measures.put(
-            MeasureRow(
-                model=instance.name,
-                kind=instance.kind,
-                tag=instance.build.tag,
-                context=instance.settings.context,
-                slots=instance.settings.slots,
-                resident_bytes=instance.resident_bytes,
-                load_seconds=took_ns / 1e9,
-                measured_ns=instance.loaded_ns,
-            )
-        )
+        self._loader.measure(instance)
         self._room.freed.fire()
         self._rest(instance)
 
@@ -407,7 +377,7 @@ class Fleet:
 
     def _forget(self, instance: Instance) -> None:
         del self._instances[instance.name]
-        sweep.forget(self._paths.run, instance.token)
+        self._loader.clear(instance)
         self._tell(instance)
         self._room.freed.fire()
 

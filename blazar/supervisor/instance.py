@@ -53,8 +53,8 @@ class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
 class Instance:
     """One life of one model in memory. Only the fleet changes it; everybody else reads.
 
-    ``gone`` is set when it can serve no longer, ``changed`` fires whenever ``state``, ``in_flight`` or
-    ``draining`` does.
+    ``gone`` is set when it can serve no longer, ``changed`` fires whenever ``state`` or ``draining``
+    does.
     """
 
     def __init__(
@@ -85,7 +85,8 @@ class Instance:
         self.load_duration_ns = 0
         self.last_used_ns = 0
         self.last_used_tick = 0
-        self.expires_at_ns: int | None = None
+        self.idle_until = 0.0
+        self.timer_at = 0.0
         self.timer: asyncio.TimerHandle | None = None
         self.failure: BlazarError | None = None
         self.gone = asyncio.Event()

@@ -15,17 +15,14 @@ _LARGEST_UNASKED = 8192
 _STEP = 256
 
 
-def settings_for(options: Engine, model: Model, asked: int | None, cores: int) -> Settings:
-    """The settings of a load. ``asked`` is a context in tokens that somebody wants at least; ``cores`` are physical.
-
-    Raises BadRequest when the model was not made for so much context.
-    """
+def settings_for(options: Engine, model: Model, asked: int, cores: int) -> Settings:
+    """The settings of a load. ``asked`` (tokens) is the least context that will do, or 0; ``cores`` are physical."""
     usual = options.context or min(model.context_length or _LARGEST_UNASKED, _LARGEST_UNASKED)
     if model.context_length:
         usual = min(usual, model.context_length)
     return Settings(
         # Unset means any: somebody who asks for less shares what the others have.
-        context=max(_rounded(usual), asked or 0),
+        context=max(_rounded(usual), asked),
         slots=options.slots,
         threads=options.threads or cores,
         gpu_layers=options.gpu_layers,

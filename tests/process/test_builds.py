@@ -51,6 +51,8 @@ def test_a_path_to_something_else_is_refused_with_its_words(tmp_path: Path, path
     other = program(tmp_path, "/bin/false")
     with pytest.raises(ConfigError, match="code"):
         installed(Engine(llamacpp_path=str(other)), paths, rows.builds)
+    with pytest.raises(ConfigError, match=r"/nowhere .*engine\.llamacpp_path"):
+        installed(Engine(llamacpp_path="/nowhere"), paths, rows.builds)
     with pytest.raises(ConfigError, match="llama-server"):
         installed(Engine(llamacpp_path="/bin/echo"), paths, rows.builds)
 

@@ -19,6 +19,7 @@ from blazar.errors import (
     InsufficientMemory,
     ModelLoadTimeout,
     ModelUnsupportedEngine,
+    NotFound,
 )
 from blazar.supervisor import probe
 from blazar.supervisor.instance import Instance
@@ -157,6 +158,12 @@ async def test_the_real_engine_on_a_file_that_is_no_model(home: Path, tmp_path: 
     junk.write_bytes(b"nothing of the kind" * 100)
     async with fleet_of(home, config()) as (fleet, _):
         assert "no GGUF" in str(await fails(fleet.ensure_ready(model("junk", junk)), EngineCrashed))
+
+
+async def test_a_model_whose_file_is_gone_is_not_even_tried(home: Path, tmp_path: Path) -> None:
+    async with fleet_of(home, config()) as (fleet, told):
+        assert "gone.gguf" in str(await fails(fleet.ensure_ready(model("gone", tmp_path / "gone.gguf")), NotFound))
+        assert told.events == []
 
 
 async def test_a_child_that_dies_is_told_and_comes_back(home: Path, tiny: Path) -> None:

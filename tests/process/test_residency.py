@@ -120,6 +120,16 @@ async def test_three_models_in_turns_where_one_fits_and_no_lease_is_broken(
 
 async def test_keep_alive(home: Path, fakes: Fakes, faked: Config) -> None:
     async with fleet_of(home, faked) as (fleet, told):
+        used = fakes("used")
+        lease = await fleet.ensure_ready(used)
+        lease.release(0.6)
+        for _ in range(4):
+            await asyncio.sleep(0.3)
+            (await fleet.ensure_ready(used)).release()
+        async with asyncio.timeout(5):
+            await lease.instance.gone.wait()
+        assert told.states("used").count("ready") == 1
+
         now, soon, never = (fakes(name) for name in ("now", "soon", "never"))
         first, second = await fleet.ensure_ready(now), await fleet.ensure_ready(now)
         first.release(0)

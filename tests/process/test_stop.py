@@ -149,6 +149,25 @@ async def test_a_start_ends_orphans_and_spares_others_with_their_number(home: Pa
             process.stdout.close()
 
 
+async def test_a_start_ends_helpers_whose_leader_is_gone(home: Path) -> None:
+    paths = Paths(config=home / "config", data=home / "data")
+    run = effects.private_folder(paths.run)
+    leader = subprocess.Popen(  # noqa: ASYNC220  (a test has nothing else to do)
+        ["/bin/sh", "-c", "sleep 600 & echo $!"],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, effects.MARK: str(paths.data)},
+    )
+    assert leader.stdout is not None
+    helper = int(leader.stdout.readline())
+    leader.stdout.close()
+    leader.wait()
+    assert alive(helper)
+    sweep.Pidfile(pid=leader.pid, start=1, model="m", secret="").write(run, "t")
+    async with fleet_of(home, config()):
+        await eventually(lambda: not alive(helper))
+
+
 def test_a_lock_is_dropped_with_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     code = (

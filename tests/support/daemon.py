@@ -1,7 +1,7 @@
 """A daemon without engines that speaks the control API over real sockets.
 
-How it answers depends on the model's name: ``echo`` says the last message back, ``thinker`` reasons first, ``slow`` goes
-on until the client leaves, ``crash`` breaks off with an error, ``cut`` just ends, ``hang`` never answers.
+How it answers depends on the model's name: ``echo`` says the last message back, ``thinker`` reasons first, ``slow``
+goes on until the client leaves, ``crash`` breaks off with an error, ``cut`` just ends, ``hang`` never answers.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Daemon(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.bodies: list[tuple[str, dict[str, Any]]] = []
         self.headers: list[dict[str, str]] = []
+        self.health = {"status": "ok", "version": "9.9.9"}
         self.left = threading.Event()
         self.streaming = threading.Event()
         self.running = [_running("echo"), _running("slow", "2200-01-01T00:00:00Z")]
@@ -48,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         match self.path:
             case "/health":
-                self._json(200, {"status": "ok", "version": "9.9.9"})
+                self._json(200, self.server.health)
             case "/api/ps":
                 self._json(200, {"models": self.server.running})
             case "/api/tags":

@@ -67,6 +67,13 @@ class Fakes:
         return model(name, path, size=size)
 
 
+class Files:
+    """As much of a catalogue as the fleet asks for."""
+
+    def missing(self, model: Model) -> bool:
+        return not all(Path(file).exists() for file in model.files)
+
+
 class SmallMachine:
     """A machine of ``total`` bytes in which a model takes its size, from load to unload as the fleet tells."""
 
@@ -119,7 +126,7 @@ async def fleet_of(home: Path, options: Config, memory: Any = None) -> AsyncIter
     events = Events(clock.time_ns)
     told = Told(events)
     with store.open(paths.database) as rows:
-        fleet = Fleet(options, paths, cast("Any", None), rows, events, clock, memory=memory)
+        fleet = Fleet(options, paths, cast("Any", Files()), rows, events, clock, memory=memory)
         await fleet.start()
         try:
             yield fleet, told

@@ -9,7 +9,8 @@ use blazar_core::{
 use std::{env, hint::black_box, time::Instant};
 
 const BODY: &[u8] = br#"{"model":"m","stream":true,"max_tokens":9000,"messages":[{"role":"user","content":"hi"}]}"#;
-const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nServer: llama.cpp\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+const HEAD: &[u8] =
+    b"HTTP/1.1 200 OK\r\nServer: llama.cpp\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 /// One HTTP chunk with one event, as llama-server writes them.
 fn event(delta: &str, finish: &str) -> Vec<u8> {

@@ -13,6 +13,7 @@ import msgspec
 
 from blazar.engines.base import Build
 from blazar.engines.llamacpp import SHIM
+from blazar.errors import ConfigError
 
 if TYPE_CHECKING:
     from blazar.config.paths import Paths
@@ -37,9 +38,17 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def candidates(options: Engine, paths: Paths) -> Iterator[Candidate]:
-    """Everything on this machine that may be a build of llama.cpp. Reads names and dates only."""
-    if options.llamacpp_path and (found := local(options.llamacpp_path)):
-        yield found
+    """Everything that may be a build of llama.cpp, of the channel that the settings want. Reads names and dates only.
+
+    Raises ConfigError when there is no program at the path that the settings name.
+    """
+    if options.llamacpp_path and options.llamacpp_channel in {"auto", "local"}:
+        yield local(options.llamacpp_path)
+    if options.llamacpp_channel in {"auto", "pypi"}:
+        yield from _wheels(paths)
+
+
+def _wheels(paths: Paths) -> Iterator[Candidate]:
     for home in sorted((paths.engines / KIND).glob("*/pyvenv.cfg")):
         yield from venv(home.parent)
     try:
@@ -49,11 +58,11 @@ def candidates(options: Engine, paths: Paths) -> Iterator[Candidate]:
     yield Candidate(f"{PACKAGE}-{here}", "pypi", sys.executable, f"{here} {sys.executable} {_stamp(SHIM)}")
 
 
-def local(path: str) -> Candidate | None:
-    """The program at ``path``, or found under that name on the search path."""
+def local(path: str) -> Candidate:
+    """The program at ``path``, or found under that name on the search path. Raises ConfigError."""
     program = shutil.which(Path(path).expanduser())
     if program is None:
-        return None
+        raise ConfigError(f"There is no program {path} (engine.llamacpp_path).")
     absolute = Path(program).absolute()
     return Candidate(LOCAL_TAG, "local", str(absolute), f"{absolute} {_stamp(absolute)}")
 

@@ -48,6 +48,11 @@ impl Call {
     }
 
     #[getter]
+    fn ends_at_close(&self) -> bool {
+        self.inner.ends_at_close()
+    }
+
+    #[getter]
     fn fault(&self) -> Option<FaultTuple> {
         self.inner.fault().map(fault_tuple)
     }

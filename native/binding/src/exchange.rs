@@ -66,6 +66,16 @@ impl Exchange {
     }
 
     #[getter]
+    fn started(&self) -> bool {
+        self.inner.started()
+    }
+
+    #[getter]
+    fn ends_at_close(&self) -> bool {
+        self.inner.ends_at_close()
+    }
+
+    #[getter]
     fn fault(&self) -> Option<FaultTuple> {
         self.inner.fault().map(fault_tuple)
     }

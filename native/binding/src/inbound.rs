@@ -83,8 +83,8 @@ impl Inbound {
 #[pyfunction]
 pub fn parse(py: Python<'_>, route: &str, body: &Bound<'_, PyBytes>) -> PyResult<Inbound> {
     let name = route.to_owned();
-    let route = Route::from_name(route)
-        .ok_or_else(|| PyValueError::new_err(format!("there is no route named {route:?}")))?;
+    let route =
+        Route::from_name(route).ok_or_else(|| PyValueError::new_err(format!("there is no route named {route:?}")))?;
     let body = body.as_bytes();
     let request = if body.len() > LARGE { py.detach(|| route.parse(body)) } else { route.parse(body) };
     Ok(Inbound { route, request: request.map_err(bad_body)?, name, body_bytes: body.len() })

@@ -1,10 +1,12 @@
 //! `blazar._native`: the Python face of `blazar-core`. It converts, drops the GIL for long work and maps errors.
 use pyo3::prelude::*;
 
+mod admission;
 mod buffer;
 mod call;
 mod errors;
 mod exchange;
+mod gguf;
 mod inbound;
 
 #[pymodule]
@@ -12,9 +14,11 @@ mod _native {
     #[pymodule_export]
     use crate::admission::Queue;
     #[pymodule_export]
+    use crate::call::Call;
+    #[pymodule_export]
     use crate::errors::BadInput;
     #[pymodule_export]
-    use crate::exchange::{Call, Exchange};
+    use crate::exchange::Exchange;
     #[pymodule_export]
     use crate::gguf::{GgufError, PyGguf, gguf_parts};
     #[pymodule_export]
@@ -30,12 +34,4 @@ mod _native {
     const PHASE_DONE: u8 = 2;
     #[pymodule_export]
     const PHASE_FAILED: u8 = 3;
-
-    #[pymodule_export]
-    use crate::{
-        call::Call,
-        errors::BadInput,
-        exchange::Exchange,
-        inbound::{Inbound, count_request, parse},
-    };
 }

@@ -93,6 +93,11 @@ impl Call {
         self.phase == Phase::Done && !self.surplus && self.http.is_reusable()
     }
 
+    /// The engine's closing its side now would be the answer's proper end.
+    pub fn ends_at_close(&self) -> bool {
+        self.http.ends_at_close()
+    }
+
     /// 0 until the head came.
     pub fn status(&self) -> u16 {
         self.status
@@ -123,7 +128,8 @@ mod tests {
     use super::*;
 
     fn call(limit: usize) -> Call {
-        let request = http1::Request { method: "GET", path: "/health", host: "h", secret: "", body: None, accept: "*/*" };
+        let request =
+            http1::Request { method: "GET", path: "/health", host: "h", secret: "", body: None, accept: "*/*" };
         Call::new(&request, limit).unwrap().1
     }
 

@@ -171,6 +171,16 @@ impl Exchange {
         self.is_over() && !self.spent && self.http.is_reusable()
     }
 
+    /// The client has been given bytes, so that a failure is an event in its stream.
+    pub fn started(&self) -> bool {
+        self.client.wrote
+    }
+
+    /// The engine's closing its side now would be no failure.
+    pub fn ends_at_close(&self) -> bool {
+        self.decoder.done() || self.http.ends_at_close()
+    }
+
     /// Token counts, once known.
     pub fn usage(&self) -> Option<Usage> {
         self.client.usage
@@ -255,8 +265,7 @@ impl Exchange {
     fn cut(&mut self, error: http1::Error, now_ns: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.spent = true;
         match self.mode {
-            Mode::Stream => self.end_of_body(now_ns, out),
-            Mode::Refusal(..) => self.end_of_body(now_ns, out),
+            Mode::Stream | Mode::Refusal(..) => self.end_of_body(now_ns, out),
             Mode::Undecided | Mode::Whole(_) => Err(malformed(error)),
         }
     }

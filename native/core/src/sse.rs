@@ -140,9 +140,8 @@ impl Reader {
         let value = rest.strip_prefix(b"data:")?;
         let end = memchr(b'\n', value)?;
         let (mut data, after) = (&value[..end], &value[end + 1..]);
-        let after = match after {
-            [b'\n', after @ ..] | [b'\r', b'\n', after @ ..] => after,
-            _ => return None,
+        let ([b'\n', after @ ..] | [b'\r', b'\n', after @ ..]) = after else {
+            return None;
         };
         if let Some(stripped) = data.strip_suffix(b"\r") {
             data = stripped;
@@ -159,7 +158,8 @@ impl Reader {
     where
         F: FnMut(Item<'_>) -> Result<(), E>,
     {
-        let line = if std::mem::take(&mut self.fresh) { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
+        let line =
+            if std::mem::take(&mut self.fresh) { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
         if line.is_empty() {
             return self.dispatch(lent.take(), sink).map(|()| None);
         }

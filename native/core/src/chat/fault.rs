@@ -87,13 +87,6 @@ impl Fault {
             FaultKind::Crashed => ("ENGINE_CRASHED", 502),
             FaultKind::Internal => ("INTERNAL", 500),
         };
-        Self {
-            kind,
-            message: message.into(),
-            code: Cow::Borrowed(code),
-            status,
-            tokens: None,
-            context: None,
-        }
+        Self { kind, message: message.into(), code: Cow::Borrowed(code), status, tokens: None, context: None }
     }
 }

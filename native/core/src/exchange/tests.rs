@@ -10,7 +10,8 @@ fn golden(name: &str) -> Vec<u8> {
 
 /// Like llama-server: one HTTP chunk for each event.
 fn streamed(events: &[u8]) -> Vec<u8> {
-    let mut bytes = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    let mut bytes =
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     let text = String::from_utf8_lossy(events).into_owned();
     for event in text.split_inclusive("\n\n") {
         bytes.extend(format!("{:x}\r\n{event}\r\n", event.len()).into_bytes());
@@ -27,7 +28,12 @@ fn plain(status: u16, content_type: &str, body: &[u8]) -> Vec<u8> {
 fn exchange(route: &str, body: &str) -> Exchange {
     let route = Route::from_name(route).unwrap();
     let request = route.parse(body.as_bytes()).unwrap();
-    let stamp = Stamp { id: "0123456789abcdef0123456789abcdef".into(), created_ns: 1_700_000_000_000_000_000, started_ns: 0, load_ns: 0 };
+    let stamp = Stamp {
+        id: "0123456789abcdef0123456789abcdef".into(),
+        created_ns: 1_700_000_000_000_000_000,
+        started_ns: 0,
+        load_ns: 0,
+    };
     let encoder = route.encoder(&request, stamp);
     Exchange::new(&request, Family::Llama, "m", "h:1", "s", encoder).unwrap().1
 }
@@ -155,7 +161,8 @@ fn refusals_become_faults_with_the_engines_words() {
         ("grammar.400.json", 400, FaultKind::BadRequest, "grammar"),
         ("malformed.400.json", 400, FaultKind::BadRequest, "could not read the request"),
     ] {
-        let got = every_way("openai.chat", &chat(r#","stream":true"#), &plain(status, "application/json", &golden(name)));
+        let got =
+            every_way("openai.chat", &chat(r#","stream":true"#), &plain(status, "application/json", &golden(name)));
         let fault = got.fault.unwrap();
         assert_eq!((got.phase, fault.kind, got.out.as_str()), (Phase::Failed, kind, ""), "{name}");
         assert!(fault.message.contains(words) && !fault.message.contains("json.exception"), "{}", fault.message);
@@ -175,7 +182,11 @@ fn refusals_become_faults_with_the_engines_words() {
 }
 
 fn data(payloads: &[&str]) -> Vec<u8> {
-    streamed(payloads.iter().map(|payload| format!("data: {payload}\n\n")).collect::<String>().as_bytes())
+    let mut events = Vec::new();
+    for payload in payloads {
+        sse::write_data(&mut events, payload.as_bytes());
+    }
+    streamed(&events)
 }
 
 const HELLO: &str = r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"hello"},"finish_reason":null}]}"#;
@@ -194,7 +205,11 @@ fn a_fault_after_the_first_bytes_is_the_dialects_own_event_and_the_last() {
             assert_eq!((got.phase, got.out.as_str()), (Phase::Failed, ""), "{route}: a status says it instead");
         }
     }
-    let got = every_way("openai.chat", &chat(""), b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nerror: {\"message\":\"old\"}\n\n");
+    let got = every_way(
+        "openai.chat",
+        &chat(""),
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nerror: {\"message\":\"old\"}\n\n",
+    );
     assert_eq!(got.fault.unwrap().message, "old");
 }
 
@@ -215,12 +230,37 @@ fn an_answer_without_its_last_mark_is_complete_and_one_without_end_is_not() {
 #[test]
 fn an_engine_that_does_not_stream_is_read_all_the_same_and_a_page_is_no_answer() {
     let body = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"hi","tool_calls":[{"id":"q","type":"function","function":{"name":"f","arguments":{"a": 1.50}}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#;
-    let got = every_way("openai.chat", &chat(r#","stream":true"#), &plain(200, "application/json; charset=utf-8", body.as_bytes()));
+    let got = every_way(
+        "openai.chat",
+        &chat(r#","stream":true"#),
+        &plain(200, "application/json; charset=utf-8", body.as_bytes()),
+    );
     assert_eq!((got.phase, got.finish), (Phase::Done, Some(Finish::ToolCalls)));
     assert!(got.out.contains(r#"{\"a\": 1.50}"#), "numbers stay as they were: {}", got.out);
     let got = every_way("openai.chat", &chat(""), &plain(200, "text/html", b"<html>"));
     let fault = got.fault.unwrap();
     assert!(fault.kind == FaultKind::BadGateway && fault.message.contains("text/html"));
+}
+
+#[test]
+fn recorded_calls_come_out_whole_in_every_dialect() {
+    let bytes = streamed(&golden("tool.sse"));
+    let tools = r#","tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object"}}}]"#;
+    let got = every_way("openai.chat", &chat(tools), &bytes);
+    let answer: serde_json::Value = serde_json::from_str(&got.out).unwrap();
+    let calls = answer["choices"][0]["message"]["tool_calls"].as_array().unwrap();
+    assert!(calls.len() > 1, "{calls:?}");
+    for call in calls {
+        assert_eq!(call["function"]["name"], "get_weather");
+        assert!(!call["id"].as_str().unwrap().is_empty());
+    }
+    let first: serde_json::Value = serde_json::from_str(calls[0]["function"]["arguments"].as_str().unwrap()).unwrap();
+    assert_eq!(first, serde_json::json!({"city": "Oslo"}));
+    let got = replay("ollama.chat", &chat(tools), &[&bytes]);
+    assert!(got.fault.is_none() && got.out.contains("get_weather"), "{:?}", got.fault);
+    let tools = r#","tools":[{"name":"get_weather","input_schema":{"type":"object"}}]"#;
+    let got = every_way("anthropic.messages", &chat(&format!(r#"{tools},"stream":true"#)), &bytes);
+    assert!(got.fault.is_none() && got.out.contains("input_json_delta"), "{}", got.out);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{Array, Gguf, Value, quant};
 const MAX_LAYERS: u64 = 16_384;
 
 /// Single numbers under the architecture's own prefix: the name here, the key there.
-const NUMBERS: [(&str, &str); 30] = [
+const NUMBERS: [(&str, &str); 32] = [
     ("context_length", "context_length"),
     ("embedding_length", "embedding_length"),
     ("block_count", "block_count"),
@@ -18,12 +18,14 @@ const NUMBERS: [(&str, &str); 30] = [
     ("key_length_mla", "attention.key_length_mla"),
     ("kv_lora_rank", "attention.kv_lora_rank"),
     ("sliding_window", "attention.sliding_window"),
+    ("sliding_window_pattern", "attention.sliding_window_pattern"),
     ("shared_kv_layers", "attention.shared_kv_layers"),
     ("rope_dimension_count", "rope.dimension_count"),
     ("full_attention_interval", "full_attention_interval"),
     ("nextn_predict_layers", "nextn_predict_layers"),
     ("expert_count", "expert_count"),
     ("expert_used_count", "expert_used_count"),
+    ("expert_feed_forward_length", "expert_feed_forward_length"),
     ("ssm_conv_kernel", "ssm.conv_kernel"),
     ("ssm_inner_size", "ssm.inner_size"),
     ("ssm_state_size", "ssm.state_size"),
@@ -39,10 +41,15 @@ const NUMBERS: [(&str, &str); 30] = [
 ];
 
 /// Numbers that may be one for all blocks or one for each.
-const PER_LAYER: [(&str, &str); 5] = [
+const PER_LAYER: [(&str, &str); 3] = [
     ("head_count", "attention.head_count"),
     ("head_count_kv", "attention.head_count_kv"),
     ("feed_forward_length", "feed_forward_length"),
+];
+
+/// Lists by block; where a single number stands instead it means something else, and is in [`NUMBERS`].
+const LISTS: [(&str, &str); 3] = [
+    ("sliding_window", "attention.sliding_window"),
     ("sliding_window_pattern", "attention.sliding_window_pattern"),
     ("recurrent_layers", "attention.recurrent_layers"),
 ];
@@ -140,6 +147,10 @@ pub(super) fn read<B: AsRef<[u8]>>(file: &Gguf<B>) -> Facts {
             .iter()
             .filter_map(|(name, key)| Some((*name, spread(&file.get(&format!("{prefix}.{key}"))?, blocks)?)))
             .collect();
+        facts.per_layer.extend(LISTS.iter().filter_map(|(name, key)| {
+            let value = file.get(&format!("{prefix}.{key}"))?;
+            Some((*name, value.as_array()?.to_u64s(MAX_LAYERS)?))
+        }));
     }
     facts.architecture = architecture;
     weigh(file, &mut facts);

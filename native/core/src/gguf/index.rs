@@ -165,7 +165,7 @@ fn entry(reader: &mut Reader<'_>) -> Result<Entry, Error> {
         return Err(Error::Row { at, name: text.to_owned(), row: dims[0], block: kind.block, kind: kind.name });
     }
     let sizes = volume(&dims).and_then(|elements| Some((elements, (elements / kind.block).checked_mul(kind.bytes)?)));
-    let Some((elements, bytes)) = sizes.filter(|sizes| sizes.1 <= i64::MAX as u64) else {
+    let Some((elements, bytes)) = sizes.filter(|sizes| i64::try_from(sizes.1).is_ok()) else {
         return Err(Error::Overflow { at, name: text.to_owned() });
     };
     Ok(Entry { at, name, dims, rank, kind, elements, bytes, offset })

@@ -9,15 +9,23 @@ const MAX_DIGITS: u8 = 15;
 /// Where a reader stands in a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Size { digits: u8 },
-    Extension { length: usize },
+    Size {
+        digits: u8,
+    },
+    Extension {
+        length: usize,
+    },
     SizeEnd,
     Data,
     DataCr,
     DataLf,
     /// `line` bytes into a trailer line.
-    Trailer { line: usize },
-    TrailerEnd { line: usize },
+    Trailer {
+        line: usize,
+    },
+    TrailerEnd {
+        line: usize,
+    },
     Done,
 }
 
@@ -73,9 +81,8 @@ impl Chunked {
                 self.left = self.left << 4 | u64::from(value);
                 State::Size { digits: digits + 1 }
             }
-            (State::Size { digits: 1.. }, b'\r') => State::SizeEnd,
+            (State::Size { digits: 1.. } | State::Extension { .. }, b'\r') => State::SizeEnd,
             (State::Size { digits: 1.. }, b';' | b' ' | b'\t') => State::Extension { length: 0 },
-            (State::Extension { .. }, b'\r') => State::SizeEnd,
             (State::Extension { length }, _) if byte != b'\n' && length < MAX_LINE => {
                 State::Extension { length: length + 1 }
             }

@@ -39,7 +39,11 @@ impl Request<'_> {
         let body = self.body.unwrap_or_default();
         let mut head = String::with_capacity(256 + body.len());
         // Writing to a String cannot fail.
-        let _ = write!(head, "{} {} HTTP/1.1\r\nhost: {}\r\naccept: {}\r\n", self.method, self.path, self.host, self.accept);
+        let _ = write!(
+            head,
+            "{} {} HTTP/1.1\r\nhost: {}\r\naccept: {}\r\n",
+            self.method, self.path, self.host, self.accept
+        );
         if !self.secret.is_empty() {
             let _ = write!(head, "authorization: Bearer {}\r\n", self.secret);
         }

@@ -88,6 +88,11 @@ impl Reader {
         }
     }
 
+    /// The body has no length of its own: the connection's end is its proper end.
+    pub fn ends_at_close(&self) -> bool {
+        matches!(self.state, State::Close)
+    }
+
     /// The response is complete.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
@@ -123,9 +128,8 @@ impl Reader {
             };
             match head.status {
                 // A change of protocol was not asked for.
-                101 => return Err(Error::BadHead),
+                0..=99 | 101 => return Err(Error::BadHead),
                 100..=199 => continue,
-                0..=99 => return Err(Error::BadHead),
                 _ => {}
             }
             self.keep_alive = head.keep_alive;

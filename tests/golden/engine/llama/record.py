@@ -1,6 +1,9 @@
 """Record llama-server's answers: event streams as ``NAME.sse``, refusals as ``NAME.json``, one whole HTTP answer.
 
 usage: record.py TINY_PORT CHAT_PORT (servers of a random tiny model and of a small chat model, two slots each)
+
+``tool.sse`` is not among them: it came from the same chat model under a template whose generation prompt opens a tool
+call, since the model alone never makes one.
 """
 
 from __future__ import annotations
@@ -14,18 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ASK = [{"role": "user", "content": "Why is the sky blue? Answer in one sentence."}]
 COMMON = {"stream": True, "stream_options": {"include_usage": True}, "seed": 1, "temperature": 0}
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "The weather in a city.",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string", "enum": ["Oslo", "Rome"]}},
-            "required": ["city"],
-        },
-    },
-}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 # name: (small chat model?, path, body)
 STREAMS = {
@@ -35,7 +27,6 @@ STREAMS = {
     "chat_logprobs": (True, CHAT, {"messages": ASK, "max_tokens": 3, "logprobs": True, "top_logprobs": 2}),
     "chat_progress": (True, CHAT, {"messages": ASK, "max_tokens": 2, "return_progress": True}),
     "chat_stop": (True, CHAT, {"messages": ASK, "max_tokens": 200, "stop": ["."]}),
-    "tool": (True, CHAT, {"messages": ASK, "max_tokens": 80, "tools": [TOOL], "tool_choice": "required"}),
     "text": (True, TEXT, {"prompt": "The sky is", "max_tokens": 8}),
     "text_two": (False, TEXT, {"prompt": "a", "max_tokens": 4, "n": 2, "temperature": 1, "logprobs": 1}),
     "native": (True, "/completion", {"prompt": "The sky is", "max_tokens": 60, "stop": ["."]}),
@@ -43,7 +34,7 @@ STREAMS = {
 REFUSALS = {
     "too_long": (CHAT, {"messages": [{"role": "user", "content": "hi " * 9000}]}),
     "too_many": (CHAT, {"messages": ASK, "n": 9}),
-    "image": (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]}),
+    "image": (CHAT, {"messages": [{"role": "user", "content": [IMAGE]}]}),
     "infill": ("/infill", {"input_prefix": "a", "input_suffix": "b", "prompt": ""}),
     "grammar": (CHAT, {"messages": ASK, "grammar": "root ::= (("}),
 }

@@ -223,13 +223,7 @@ impl Choice {
         }
     }
 
-    fn finish(
-        &mut self,
-        choice: u32,
-        reason: Finish,
-        stop: Option<&Cow<'_, str>>,
-        sink: &mut dyn FnMut(&Event<'_>),
-    ) {
+    fn finish(&mut self, choice: u32, reason: Finish, stop: Option<&Cow<'_, str>>, sink: &mut dyn FnMut(&Event<'_>)) {
         self.calls.close(choice, sink);
         self.finished = true;
         let reason = if reason == Finish::Stop && self.calls.any() { Finish::ToolCalls } else { reason };
@@ -306,7 +300,11 @@ fn logprob(item: &Logprob<'_>, keep_top: bool) -> TokenLogprob {
 }
 
 /// From milliseconds; nonsense becomes 0.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, and the value is not negative")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and the value is not negative"
+)]
 fn nanoseconds(milliseconds: Option<f64>) -> u64 {
     let value = milliseconds.unwrap_or(0.0);
     if value.is_finite() && value > 0.0 { (value * 1e6).round() as u64 } else { 0 }

@@ -21,16 +21,18 @@ pub fn generate(request: &Request, alias: &str) -> Result<Outbound, Fault> {
             let chat = Chat::new(request, turns, alias);
             outbound("/v1/chat/completions", &Generate { what: chat, how: Common::new(request) })
         }
-        Prompt::Text { prompt, suffix: None, .. } => {
-            outbound("/v1/completions", &Generate { what: Text::new(request, alias, prompt), how: Common::new(request) })
-        }
+        Prompt::Text { prompt, suffix: None, .. } => outbound(
+            "/v1/completions",
+            &Generate { what: Text::new(request, alias, prompt), how: Common::new(request) },
+        ),
         Prompt::Text { prompt, suffix: Some(suffix), .. } => {
             let what = Infill { input_prefix: prompt, input_suffix: suffix, prompt: "" };
             outbound("/infill", &Generate { what, how: Common::new(request) })
         }
-        Prompt::Tokens(tokens) => {
-            outbound("/v1/completions", &Generate { what: Text::new(request, alias, tokens), how: Common::new(request) })
-        }
+        Prompt::Tokens(tokens) => outbound(
+            "/v1/completions",
+            &Generate { what: Text::new(request, alias, tokens), how: Common::new(request) },
+        ),
     }
 }
 
@@ -49,9 +51,9 @@ pub fn count(request: &Request, alias: &str) -> Result<Outbound, Fault> {
 }
 
 fn outbound(path: &'static str, body: &impl Serialize) -> Result<Outbound, Fault> {
-    serde_json::to_vec(body)
-        .map(|body| Outbound { path, body })
-        .map_err(|error| Fault::new(FaultKind::Internal, format!("The engine's request could not be written: {error}.")))
+    serde_json::to_vec(body).map(|body| Outbound { path, body }).map_err(|error| {
+        Fault::new(FaultKind::Internal, format!("The engine's request could not be written: {error}."))
+    })
 }
 
 #[derive(Serialize)]
@@ -369,3 +371,6 @@ fn prompt_bytes(prompt: &Prompt) -> usize {
         Prompt::Tokens(tokens) => tokens.len() * 4,
     }
 }
+
+#[cfg(test)]
+mod tests;

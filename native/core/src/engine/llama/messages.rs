@@ -45,8 +45,8 @@ struct CalledFunction<'a> {
 /// one speaker in a row become one (strict templates want them to alternate), and reasoning is kept only since the
 /// person last spoke.
 pub(super) fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
-    let spoken = |turn: &Turn| turn.role == Role::User && turn.parts.iter().any(|part| !matches!(part, Part::Result { .. }));
-    let current = turns.iter().rposition(spoken).unwrap_or(0);
+    let is_question = |turn: &Turn| turn.role == Role::User && says_more_than_results(turn);
+    let current = turns.iter().rposition(is_question).unwrap_or(0);
     let mut list: Vec<Message<'_>> = Vec::with_capacity(turns.len());
     for (at, turn) in turns.iter().enumerate() {
         for part in &turn.parts {
@@ -60,12 +60,11 @@ pub(super) fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
         }
         let role = match turn.role {
             Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
             // A tool's turn holds results; what else it holds (images) is shown as the person's.
-            Role::Tool => "user",
+            Role::User | Role::Tool => "user",
+            Role::Assistant => "assistant",
         };
-        if !turn.parts.iter().any(|part| !matches!(part, Part::Result { .. })) {
+        if !says_more_than_results(turn) {
             continue;
         }
         // A new message, or more of the last one.
@@ -73,8 +72,8 @@ pub(super) fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
             Some(last) => (last, "\n\n"),
             None => (Message::new(role), "\n"),
         };
-        for part in &turn.parts {
-            match part {
+        for piece in &turn.parts {
+            match piece {
                 Part::Text(text) => {
                     message.content.text(text, separator);
                     separator = "\n";
@@ -93,6 +92,10 @@ pub(super) fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
         list.push(message);
     }
     list
+}
+
+fn says_more_than_results(turn: &Turn) -> bool {
+    turn.parts.iter().any(|part| !matches!(part, Part::Result { .. }))
 }
 
 impl Message<'_> {
@@ -165,7 +168,9 @@ impl Serialize for Piece<'_> {
         }
         match self {
             Self::Text(text) => Wire::Text { text },
-            Self::Image { mime, base64 } => Wire::ImageUrl { image_url: Url { url: format!("data:{mime};base64,{base64}") } },
+            Self::Image { mime, base64 } => {
+                Wire::ImageUrl { image_url: Url { url: format!("data:{mime};base64,{base64}") } }
+            }
             Self::Audio { format, base64 } => Wire::InputAudio { input_audio: Sound { data: base64, format } },
         }
         .serialize(serializer)

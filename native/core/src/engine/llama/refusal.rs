@@ -9,7 +9,7 @@ const MAX_TEXT: usize = 600;
 pub(super) fn from_body(status: u16, body: &[u8]) -> Fault {
     match serde_json::from_slice::<Value>(body) {
         Ok(value) => from_value(Some(status), &value),
-        Err(_) => classify(Some(status), "", plain(body), None),
+        Err(_) => classify(Some(status), "", &plain(body), None),
     }
 }
 
@@ -24,10 +24,10 @@ pub(super) fn from_value(status: Option<u16>, value: &Value) -> Fault {
     let code = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
     let count = |key: &str| error.get(key).and_then(Value::as_u64);
     let numbers = count("n_prompt_tokens").zip(count("n_ctx"));
-    classify(status.or(code), text("type").unwrap_or_default(), message.to_owned(), numbers)
+    classify(status.or(code), text("type").unwrap_or_default(), message, numbers)
 }
 
-fn classify(status: Option<u16>, kind: &str, message: String, numbers: Option<(u64, u64)>) -> Fault {
+fn classify(status: Option<u16>, kind: &str, message: &str, numbers: Option<(u64, u64)>) -> Fault {
     if kind == "exceed_context_size_error" {
         let sentence = match numbers {
             Some((tokens, context)) => {
@@ -49,7 +49,7 @@ fn classify(status: Option<u16>, kind: &str, message: String, numbers: Option<(u
         Some(503) => FaultKind::Unavailable,
         _ => FaultKind::BadGateway,
     };
-    let message = tidy(&message);
+    let message = tidy(message);
     let sentence = if message.contains("[json.exception") {
         // The text of the engine's JSON library helps nobody.
         "The engine could not read the request.".to_owned()
@@ -73,8 +73,7 @@ fn plain(body: &[u8]) -> String {
 
 /// One line of bounded length.
 fn tidy(text: &str) -> String {
-    let mut line: String =
-        text.trim().chars().take(MAX_TEXT).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut line: String = text.trim().chars().take(MAX_TEXT).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.trim().chars().nth(MAX_TEXT).is_some() {
         line.push_str(" ...");
     }

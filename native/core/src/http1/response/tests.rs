@@ -51,7 +51,8 @@ fn read_every_way(method: &str, text: &[u8]) -> Result<Got, Error> {
 
 #[test]
 fn a_body_ends_by_length_by_chunks_or_with_the_connection() {
-    let got = read_every_way("POST", b"HTTP/1.1 200 OK\r\nContent-Type: a/b; c=d\r\nContent-Length: 5\r\n\r\nhello").unwrap();
+    let got =
+        read_every_way("POST", b"HTTP/1.1 200 OK\r\nContent-Type: a/b; c=d\r\nContent-Length: 5\r\n\r\nhello").unwrap();
     assert_eq!((got.status, got.content_type.as_str(), got.body.as_slice()), (200, "a/b; c=d", b"hello".as_slice()));
     assert!(got.ended && got.reusable);
 

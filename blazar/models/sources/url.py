@@ -1,0 +1,40 @@
+"""Models at an ``http(s)`` address: one GGUF file, or all shards of a split one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from blazar.errors import BadRequest
+from blazar.models import shards
+from blazar.models.progress import Listener
+from blazar.models.reference import Reference
+from blazar.models.sources import Fetched, look_for_gguf
+from blazar.models.transfer import Downloaded, download
+
+
+def fetch(reference: Reference, staging: Path, listener: Listener) -> Fetched:
+    """Bring the file, or every shard of it, into the folder ``staging``."""
+    parts = urlsplit(reference.url)
+    folder, _, last = parts.path.rpartition("/")
+    names = shards.siblings(unquote(last))
+    if reference.sha256 and len(names) > 1:
+        raise BadRequest("A SHA-256 in the URL is of one file, and this one is split into several.")
+    got: list[Downloaded] = []
+    for name in names:
+        url = urlunsplit((parts.scheme, parts.netloc, f"{folder}/{quote(name)}", parts.query, ""))
+        url = reference.url if len(names) == 1 else url
+        got.append(download(url, staging, file_name(name), listener, sha256=reference.sha256, look=_looker(url)))
+    return Fetched(tuple(one.path for one in got), tuple(one.digest for one in got))
+
+
+def file_name(text: str) -> str:
+    """A name that is safe on disk and ends in ``.gguf``."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", text).lstrip(".-")[-180:]
+    return safe if safe.lower().endswith(".gguf") else f"{safe or 'model'}.gguf"
+
+
+def _looker(url: str) -> Callable[[bytes, str], None]:
+    return lambda first, kind: look_for_gguf(url, first, kind)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+
+from tests.support.daemon import Daemon
+from tests.unit.cli.conftest import Run
+
+
+def test_without_a_daemon_it_is_said_how_to_start_one(blazar: Run) -> None:
+    done = blazar("ps")
+    assert done.returncode == 1
+    assert done.stderr == "error: No Blazar daemon answers at http://127.0.0.1:1. Start one: blazar serve\n"
+
+
+def test_the_table_tells_what_runs(blazar: Run, with_server: dict[str, str]) -> None:
+    done = blazar("ps", **with_server)
+    assert done.returncode == 0
+    head, echo, slow = done.stdout.splitlines()
+    assert head.split("  ")[0] == "NAME"
+    assert echo.split() == ["echo", "ready", "llamacpp", "b1", "250", "MB", "4096", "1/4", "0", "now", "4242"]
+    assert "forever" in slow
+    # Columns stand under their names, numbers flush right.
+    assert head.index("PID") + len("PID") == len(echo) == len(slow)
+    assert "\x1b" not in done.stdout
+
+
+def test_rows_as_json_are_one_object_a_line(blazar: Run, with_server: dict[str, str], server: Daemon) -> None:
+    rows = [json.loads(line) for line in blazar("ps", "--json", **with_server).stdout.splitlines()]
+    assert [row["name"] for row in rows] == ["echo", "slow"]
+    assert rows[0]["blazar"]["slots"] == 4
+    server.running.clear()
+    empty = blazar("ps", "--json", **with_server)
+    assert (empty.returncode, empty.stdout) == (0, "")
+    assert blazar("ps", **with_server).stderr == "No model is in memory.\n"
+
+
+def test_a_model_is_stopped_and_a_wrong_name_told(blazar: Run, with_server: dict[str, str], server: Daemon) -> None:
+    assert blazar("stop", "echo", **with_server).stderr == "echo is out of memory.\n"
+    assert server.bodies == [("/api/generate", {"model": "echo", "keep_alive": 0, "stream": False})]
+    wrong = blazar("stop", "nobody", **with_server)
+    assert (wrong.returncode, wrong.stderr) == (1, "error: model 'nobody' not found.\n")
+
+
+def test_no_daemon_to_stop_is_no_failure(blazar: Run) -> None:
+    done = blazar("stop")
+    assert (done.returncode, done.stderr) == (0, "No Blazar daemon runs.\n")
+
+
+def test_another_program_on_the_port_is_told_apart(blazar: Run, server: Daemon, with_server: dict[str, str]) -> None:
+    server.running = [{"no": "name"}]
+    done = blazar("ps", **with_server)
+    assert done.returncode == 1
+    assert "is no Blazar daemon" in done.stderr
