@@ -69,6 +69,11 @@ STEPS: tuple[Step, ...] = (
     ),
     _pytest("process", "real children", "tests/process"),
     _pytest("e2e", "a real engine, the official SDKs", "tests/e2e", limit_s=1500),
+    Step(
+        "feed",
+        "what a chunk costs in the core, once",
+        ("cargo", "bench", "--locked", "--profile", "dev", "-p", "blazar-benches", "--bench", "feed", "--", "--smoke"),
+    ),
     Step("startup", "the start of the command line, twice", (PYTHON, "-m", "benches.startup", "--smoke")),
     Step("load", "the load bench, a few seconds of it", (PYTHON, "-m", "benches.load.run", "--smoke")),
     _pytest("wheel", "sdist, wheel, and every way to install", "tests/test_wheel.py", limit_s=1500),
