@@ -49,6 +49,7 @@ class Node:
         """End every answer with a word, then every child."""
         leaving = ShuttingDown()
         self.relay.stop(Reason("unavailable", leaving.code, leaving.message))
+        self.gate.close(leaving)
         await self.fleet.stop()
         self._deaf()
         self.store.close()

@@ -123,6 +123,11 @@ class Gate:
         line = self._lines.get(instance)
         return (line.queue.running, line.queue.waiting) if line else (0, 0)
 
+    def close(self, error: Exception) -> None:
+        """Nobody gets a turn any more; whoever waits learns why."""
+        for instance in tuple(self._lines):
+            self.drop(instance, error)
+
     def drop(self, instance: Hashable, error: Exception) -> None:
         """The instance is gone: whoever waits for it learns why."""
         line = self._lines.pop(instance, None)

@@ -47,6 +47,10 @@ class Engine(Section, frozen=True):
     context: Annotated[Count, Meta(description="tokens of context per slot; 0 means the model's own, at most 8192")] = 0
     slots: Annotated[int, Meta(ge=1, le=256, description="sequences that one model decodes at once")] = 4
     threads: Annotated[Count, Meta(description="CPU threads per model; 0 means the physical cores")] = 0
+    batch: Annotated[
+        int,
+        Meta(ge=0, le=65536, description="prompt tokens decoded in one go; 0 means 128 on a CPU, 2048 on a GPU"),
+    ] = 0
     gpu_layers: Annotated[int, Meta(ge=-1, description="layers on the GPU; -1 means as many as fit")] = -1
     cache_type: Annotated[
         Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"],

@@ -30,13 +30,14 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How one model is to run. ``context`` is in tokens per slot; ``prompt_cache`` in bytes; ``gpu_layers`` -1 means as
-    many as fit.
+    """How one model is to run. ``context`` is in tokens per slot; ``prompt_cache`` in bytes; ``batch`` in tokens of a
+    prompt that are decoded in one go; ``gpu_layers`` -1 means as many as fit.
     """
 
     context: int
     slots: int
     threads: int
+    batch: int = 2048
     gpu_layers: int = -1
     cache_type: str = "f16"
     prompt_cache: int = 0

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SHIM = Path(__file__).with_name("llamacpp_child.py")
 _PING_S = 5
+_MICRO_BATCH = 512
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "TMPDIR")
 _KEPT_PREFIXES = ("CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "VK_", "GGML_", "OMP_")
 _LISTENING = re.compile(r"listening on (?:http://(?P<host>\[[^]]+\]|[^:/\s]+):(?P<port>\d+)|unix://(?P<unix>\S+))")
@@ -89,7 +90,8 @@ class LlamaCpp:
         """The launch line. Every option that matters is given, so that no file on the machine can set it otherwise."""
         # The engine reads a comma as the start of a second name.
         alias = model.name.replace(",", "_")
-        wanted = [("--model", model.files[0]), ("--alias", alias), *_where(address), *_size(settings), *_conduct(model)]
+        wanted = [("--model", model.files[0]), ("--alias", alias), *_where(address)]
+        wanted += [*_size(settings), *_batch(model, settings), *_conduct(model)]
         known = [option for option in wanted if not build.flags or option[0] in build.flags]
         return LaunchPlan(
             argv=(*self.command(build), *(word for option in known for word in option)),
@@ -153,6 +155,17 @@ def _size(settings: Settings) -> list[tuple[str, ...]]:
     ]
 
 
+def _batch(model: Model, settings: Settings) -> list[tuple[str, ...]]:
+    # An encoder sees its whole text at once or refuses it.
+    whole = settings.context if _encodes(model) else 0
+    micro = whole or min(settings.batch, _MICRO_BATCH)
+    return [("--batch-size", str(whole or settings.batch)), ("--ubatch-size", str(micro))]
+
+
+def _encodes(model: Model) -> bool:
+    return "embedding" in model.capabilities and "completion" not in model.capabilities
+
+
 def _conduct(model: Model) -> list[tuple[str, ...]]:
     options: list[tuple[str, ...]] = [
         ("--metrics",),
@@ -162,7 +175,7 @@ def _conduct(model: Model) -> list[tuple[str, ...]]:
         ("--sse-ping-interval", str(_PING_S)),
         ("--offline",),
     ]
-    if "embedding" in model.capabilities and "completion" not in model.capabilities:
+    if _encodes(model):
         options.append(("--embeddings",))
     return options
 

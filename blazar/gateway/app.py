@@ -23,6 +23,8 @@ from blazar.gateway.openai.text import ChatCompletions, Completions
 from blazar.gateway.shell import Shell
 
 if TYPE_CHECKING:
+    import signal
+
     from falcon.asgi import Request, Response
 
     from blazar.node import Node
@@ -60,8 +62,8 @@ def routes(node: Node) -> dict[str, Any]:
     }
 
 
-def create_app(node: Node) -> Shell:
-    """The whole ASGI app over ``node``, which its lifespan starts and stops."""
+def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
+    """The whole ASGI app over ``node``, which its lifespan starts and stops, or the signal ``close_on`` stops."""
     app = falcon.asgi.App()
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=msgspec.json.encode)
     app.add_error_handler(BlazarError, _refused)
@@ -70,7 +72,14 @@ def create_app(node: Node) -> Shell:
     for path, resource in routes(node).items():
         app.add_route(path, resource)
     server = node.config.server
-    return Shell(app, Guard(server), startup=node.start, shutdown=node.stop, cors_origins=server.cors_origins)
+    return Shell(
+        app,
+        Guard(server),
+        startup=node.start,
+        shutdown=node.stop,
+        cors_origins=server.cors_origins,
+        close_on=close_on,
+    )
 
 
 async def _refused(req: Request, resp: Response, error: BlazarError, params: dict[str, Any]) -> None:

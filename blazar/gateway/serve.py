@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from blazar.errors import PortTaken
+from blazar.supervisor import detach, listeners
 
 if TYPE_CHECKING:
     from blazar.config.paths import Paths
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from blazar.gateway.shell import Shell
 
 _KILL_AFTER_S = 20
+# Granian stops a worker's lifespan after the last answer; this tells the worker to end its answers.
+_CLOSE = signal.SIGUSR1
 
 
 def worker_app() -> Shell:
@@ -28,25 +32,36 @@ def worker_app() -> Shell:
 
     die_with_parent()
     paths = Paths.from_env()
-    return create_app(Node(load(paths, os.environ), paths))
+    return create_app(Node(load(paths, os.environ), paths), close_on=_CLOSE)
 
 
 def serve(config: Config, paths: Paths) -> int:
     """Serve in the foreground until SIGTERM or SIGINT. Raises PortTaken; returns the exit code."""
     from granian.constants import HTTPModes, Interfaces, Loops  # noqa: PLC0415
     from granian.http import HTTP1Settings  # noqa: PLC0415
-    from granian.server import Server  # noqa: PLC0415
+    from granian.server.mp import MPServer  # noqa: PLC0415
+
+    class Closing(MPServer):
+        """Tells its worker that it stops."""
+
+        def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
+            for worker in self.wrks:
+                if worker.is_alive():
+                    os.kill(worker.inner.pid, _CLOSE)
+            super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     server = config.server
-    _refuse_if_taken(server.host, server.port)
+    port = _free_port(server.host, server.port)
     os.environ["BLAZAR_SERVER_HOST"] = server.host
-    os.environ["BLAZAR_SERVER_PORT"] = str(server.port)
+    os.environ["BLAZAR_SERVER_PORT"] = str(port)
     logging.basicConfig(level=server.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    granian = Server(
+    # Until a worker listens to it, it must not kill it.
+    signal.signal(_CLOSE, signal.SIG_IGN)
+    granian = Closing(
         "blazar.gateway.serve:worker_app",
         factory=True,
         address=server.host,
-        port=server.port,
+        port=port,
         interface=Interfaces.ASGI,
         loop=Loops.uvloop,
         workers=1,
@@ -58,12 +73,20 @@ def serve(config: Config, paths: Paths) -> int:
         workers_kill_timeout=_KILL_AFTER_S,
         process_name=None,
     )
-    granian.serve()
+    # This process is the one to signal: it ends the worker, and the worker its children.
+    detach.record(paths, server.host, port)
+    try:
+        granian.serve()
+    finally:
+        detach.forget(paths)
     return 0
 
 
-def _refuse_if_taken(host: str, port: int) -> None:
-    """Granian shares ports between processes: a second server would steal requests from the first in silence."""
+def _free_port(host: str, port: int) -> int:
+    """The port to listen on; for 0 one that the kernel picks. Raises PortTaken.
+
+    Granian shares ports between processes: a second server would steal requests from the first in silence.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -73,4 +96,6 @@ def _refuse_if_taken(host: str, port: int) -> None:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise PortTaken(f"{host}:{port}", None) from None
+            raise PortTaken(f"{host}:{port}", listeners.owner(port)) from None
+        taken: int = probe.getsockname()[1]
+        return taken

@@ -7,14 +7,15 @@ import itertools
 import logging
 import secrets
 from time import monotonic_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from blazar.errors import BlazarError, Internal, ShuttingDown
 from blazar.gateway import errors
 from blazar.gateway.context import Context, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    import signal
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from blazar.gateway.context import ASGI
     from blazar.gateway.guard import Guard
@@ -23,7 +24,11 @@ _log = logging.getLogger("blazar.gateway")
 
 
 class Shell:
-    """An ASGI app around ``app``. ``startup`` and ``shutdown`` are awaited from the server's lifespan."""
+    """An ASGI app around ``app``. ``startup`` and ``shutdown`` are awaited from the server's lifespan.
+
+    The signal ``close_on`` begins the shutdown early: servers end the lifespan only after the last answer has ended,
+    and it is the shutdown that ends the answers.
+    """
 
     def __init__(
         self,
@@ -31,14 +36,17 @@ class Shell:
         guard: Guard,
         *,
         startup: Callable[[], Awaitable[None]],
-        shutdown: Callable[[], Awaitable[None]],
+        shutdown: Callable[[], Coroutine[Any, Any, None]],
         cors_origins: tuple[str, ...] = (),
+        close_on: signal.Signals | None = None,
     ) -> None:
         self._app = app
         self._guard = guard
         self._startup = startup
         self._shutdown = shutdown
         self._origins = cors_origins
+        self._close_on = close_on
+        self._closed: asyncio.Task[None] | None = None
         self._prefix = f"plm-{secrets.token_hex(4)}-"
         self._numbers = itertools.count(1)
         self._live: set[Context] = set()
@@ -144,7 +152,15 @@ class Shell:
             await send({"type": "lifespan.startup.failed", "message": error.message})
             return
         await send({"type": "lifespan.startup.complete"})
+        if self._close_on is not None:
+            asyncio.get_running_loop().add_signal_handler(self._close_on, self._close)
         await receive()
-        self._closing = True
-        await self._shutdown()
+        await self._close()
         await send({"type": "lifespan.shutdown.complete"})
+
+    def _close(self) -> asyncio.Task[None]:
+        """Refuse what comes and end what runs, once."""
+        self._closing = True
+        if self._closed is None:
+            self._closed = asyncio.ensure_future(self._shutdown())
+        return self._closed

@@ -11,7 +11,7 @@ _MOST = 999
 
 
 def siblings(name: str) -> tuple[str, ...]:
-    """The file names of all shards in order when ``name`` is one of them, else ``name`` alone. Raises ``BadRequest``."""
+    """The file names of all shards in order if ``name`` is one of them, else ``name`` alone. Raises ``BadRequest``."""
     match = _SHARD.fullmatch(name)
     if match is None:
         return (name,)

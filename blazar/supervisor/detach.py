@@ -18,6 +18,7 @@ import msgspec
 from blazar.errors import DaemonFailed, PortTaken
 from blazar.supervisor import effects
 from blazar.supervisor.effects import Stat
+from blazar.supervisor.listeners import owner
 from blazar.supervisor.lock import Lock
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class DaemonInfo(msgspec.Struct, frozen=True):
 
 
 def record(paths: Paths, host: str, port: int) -> DaemonInfo:
-    """Called by the daemon itself, once it listens: leave the record that ``running`` reads."""
+    """Called by the daemon itself as it starts: leave the record that ``running`` reads."""
     stat = Stat.read(os.getpid())
     info = DaemonInfo(os.getpid(), host, port, time.time_ns(), stat.start if stat is not None else 0)
     effects.private_folder(paths.run)
@@ -110,7 +111,7 @@ def log_file(paths: Paths) -> Path:
 
 def _start(paths: Paths, host: str, port: int, command: Sequence[str], wait_s: float) -> int:
     if _listens(host, port):
-        raise PortTaken(f"{host}:{port}", None)
+        raise PortTaken(f"{host}:{port}", owner(port))
     paths.log.mkdir(parents=True, exist_ok=True)
     with log_file(paths).open("ab") as log:
         begin = log.tell()
@@ -128,7 +129,7 @@ def _start(paths: Paths, host: str, port: int, command: Sequence[str], wait_s: f
     while time.monotonic() < deadline:
         code = daemon.poll()
         if code == _PORT_TAKEN:
-            raise PortTaken(f"{host}:{port}", None)
+            raise PortTaken(f"{host}:{port}", owner(port))
         if code is not None:
             raise DaemonFailed(f"ended with code {code}", _tail(paths, begin))
         if _healthy(host, port):

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+from blazar import hardware
 from blazar.engines.base import Adapter
 from blazar.engines.llamacpp import LlamaCpp
 from blazar.errors import (
@@ -66,7 +67,8 @@ class Fleet:
         self._paths = paths
         self._events = events
         self._clock = clock
-        self._memory = memory if memory is not None else HostMemory()
+        self._memory = memory if memory is not None else HostMemory(catalogue.header)
+        self._cores, self._gpu = hardware.usable_cores(), bool(hardware.gpus())
         self._loader = Loader(config.engine, paths, store, self._memory, adapters)
         self._instances: dict[str, Instance] = {}
         self._generations = itertools.count(1)
@@ -272,7 +274,7 @@ class Fleet:
                 return
             self._circuits.check((model.name, build.tag), model.name, self._now())
             wished = max(asked or 0, self._wishes.pop(model.name, 0))
-            settings = settings_for(self._config.engine, model, wished, effects.cores())
+            settings = settings_for(self._config.engine, model, wished, self._cores, gpu=self._gpu)
             instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
             instance.keep_alive_s = min(self._config.residency.keep_alive_s, _LONGEST_S)
             instance.need = self._loader.need(instance)

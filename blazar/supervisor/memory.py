@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
+
+from blazar import hardware
+from blazar.errors import BadModelFile
+from blazar.memory.footprint import footprint
 
 if TYPE_CHECKING:
     from blazar.engines.base import Settings
     from blazar.models.catalogue import Model
+    from blazar.models.header import Header
 
 
 class Memory(Protocol):
@@ -24,22 +29,25 @@ class Memory(Protocol):
 
 
 class HostMemory:
-    """The machine's RAM by the kernel's account, and a model's size with a tenth on top."""
+    """The RAM of the machine within its control groups, and models by what their headers say."""
+
+    def __init__(self, header: Callable[[Model], Header]) -> None:
+        self._header = header
 
     def available(self) -> int:
-        """``MemAvailable``."""
-        return _meminfo("MemAvailable")
+        """What can be taken now."""
+        return hardware.available_memory()
 
     def total(self) -> int:
-        """``MemTotal``."""
-        return _meminfo("MemTotal")
+        """What there is, or what the control group grants."""
+        return hardware.total_memory()
 
-    def need(self, model: Model, settings: Settings) -> int:  # noqa: ARG002  (the size is all that is known here)
-        """Weights and a tenth."""
-        return model.size * 11 // 10
-
-
-def _meminfo(key: str) -> int:
-    text = Path("/proc/meminfo").read_text()
-    value: int = int(text.split(f"{key}:", 1)[1].split(None, 1)[0]) * 1024
-    return value
+    def need(self, model: Model, settings: Settings) -> int:
+        """Weights, cache of all slots, buffers and process; the size and a tenth where the header cannot be read."""
+        try:
+            return footprint(
+                self._header(model), settings.context, settings.slots, cache_type=settings.cache_type
+            ).total
+        except BadModelFile:
+            # The engine will say what is wrong with it, if anything is.
+            return model.size * 11 // 10

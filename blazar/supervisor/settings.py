@@ -13,10 +13,15 @@ if TYPE_CHECKING:
 
 _LARGEST_UNASKED = 8192
 _STEP = 256
+# Between two batches of a prompt the engine looks for clients that left and gives everybody else a token. A CPU is as
+# fast with small batches (measured from 64 to 2048 on two models); a GPU is not.
+_CPU_BATCH, _GPU_BATCH = 128, 2048
 
 
-def settings_for(options: Engine, model: Model, asked: int, cores: int) -> Settings:
-    """The settings of a load. ``asked`` (tokens) is the least context that will do, or 0; ``cores`` are physical."""
+def settings_for(options: Engine, model: Model, asked: int, cores: int, *, gpu: bool) -> Settings:
+    """The settings of a load. ``asked`` (tokens) is the least context that will do, or 0; ``cores`` are physical;
+    ``gpu`` says that there is one.
+    """
     usual = options.context or min(model.context_length or _LARGEST_UNASKED, _LARGEST_UNASKED)
     if model.context_length:
         usual = min(usual, model.context_length)
@@ -25,6 +30,7 @@ def settings_for(options: Engine, model: Model, asked: int, cores: int) -> Setti
         context=max(_rounded(usual), asked),
         slots=options.slots,
         threads=options.threads or cores,
+        batch=options.batch or (_GPU_BATCH if gpu and options.gpu_layers else _CPU_BATCH),
         gpu_layers=options.gpu_layers,
         cache_type=options.cache_type,
         prompt_cache=options.prompt_cache_bytes,

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import tiny_model
 from tests.support.server import Server, serving
+from tests.support.tiny_model import write
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model of 435 KB that decodes thousands of tokens a second, in bytes that split UTF-8."""
     path = tmp_path_factory.mktemp("models") / "tiny.gguf"
-    tiny_model.write(path)
+    write(path)
     return path
 
 
@@ -23,7 +23,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with more layers: a few hundred tokens a second, slow enough to be interrupted."""
     path = tmp_path_factory.mktemp("models") / "slow.gguf"
-    tiny_model.write(path, layers=24, width=256, context=16384)
+    write(path, layers=12, width=128, context=16384)
     return path
 
 

@@ -26,7 +26,7 @@ def own(tmp_path: Path, tiny_slow: Path) -> Iterator[Server]:
 MESSAGES = [{"role": "user", "content": "Tell me everything."}]
 STREAMS: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"max_tokens": 8000, "temperature": 0},
-    "/v1/completions": {"max_tokens": 8000, "prompt": "Tell"},
+    "/v1/completions": {"max_tokens": 8000, "temperature": 0, "prompt": "Tell"},
     "/v1/messages": {"max_tokens": 8000, "temperature": 0},
     "/api/chat": {"options": {"num_predict": 8000, "temperature": 0}},
     "/api/generate": {"options": {"num_predict": 8000, "temperature": 0}, "prompt": "Tell"},

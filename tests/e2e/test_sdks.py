@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anthropic
 import ollama
 import openai
 import pytest
+import pytest_asyncio
 
 from tests.support.server import Server
 
 QUESTION = "Say something."
 
 
-@pytest.fixture
-def clients(server: Server) -> tuple[openai.AsyncOpenAI, anthropic.AsyncAnthropic, ollama.AsyncClient]:
-    return (
+Clients = tuple[openai.AsyncOpenAI, anthropic.AsyncAnthropic, ollama.AsyncClient]
+
+
+@pytest_asyncio.fixture
+async def clients(server: Server) -> AsyncIterator[Clients]:
+    three = (
         openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0),
         anthropic.AsyncAnthropic(base_url=server.url, api_key="none", max_retries=0),
         ollama.AsyncClient(host=server.url),
     )
+    yield three
+    await three[0].close()
+    await three[1].close()
+    await three[2]._client.aclose()
 
 
 async def ask_openai(client: openai.AsyncOpenAI, *, seed: int = 1) -> str:
@@ -106,7 +115,7 @@ async def ask_ollama(client: ollama.AsyncClient) -> str:
 
 
 async def test_three_sdks_at_once_agree(
-    clients: tuple[openai.AsyncOpenAI, anthropic.AsyncAnthropic, ollama.AsyncClient],
+    clients: Clients,
 ) -> None:
     texts = await asyncio.gather(
         *(ask_openai(clients[0]) for _ in range(3)),
@@ -118,7 +127,7 @@ async def test_three_sdks_at_once_agree(
 
 
 async def test_completions_and_generate(
-    clients: tuple[openai.AsyncOpenAI, anthropic.AsyncAnthropic, ollama.AsyncClient],
+    clients: Clients,
 ) -> None:
     whole = await clients[0].completions.create(model="tiny", prompt="abc", max_tokens=16, temperature=0)
     assert whole.object == "text_completion"
@@ -136,7 +145,7 @@ async def test_completions_and_generate(
 
 
 async def test_models_are_listed_in_every_dialect(
-    clients: tuple[openai.AsyncOpenAI, anthropic.AsyncAnthropic, ollama.AsyncClient],
+    clients: Clients,
 ) -> None:
     assert [model.id async for model in clients[0].models.list()] == ["tiny"]
     assert [model.id async for model in clients[1].models.list()] == ["tiny"]
@@ -150,7 +159,7 @@ async def test_models_are_listed_in_every_dialect(
 
 
 async def test_an_unknown_model_is_the_dialects_own_not_found(
-    clients: tuple[openai.AsyncOpenAI, anthropic.AsyncAnthropic, ollama.AsyncClient],
+    clients: Clients,
 ) -> None:
     messages: Any = [{"role": "user", "content": "x"}]
     with pytest.raises(openai.NotFoundError) as one:

@@ -42,10 +42,12 @@ def text_of(raw: bytes) -> str:
 async def direct(server: Server, seeds: list[int]) -> dict[int, str]:
     """What the engine answers by itself, asked one at a time with a fresh prompt cache."""
     row = next(row for row in server.ps() if row["name"] == "tiny")
-    port = row["blazar"]["port"]  # type: ignore[index]
+    socket = row["blazar"]["socket"]  # type: ignore[index]
     secret = server.secret_of("tiny")
     found = {}
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as engine:
+    async with httpx.AsyncClient(
+        transport=httpx.AsyncHTTPTransport(uds=socket), base_url="http://engine", timeout=60
+    ) as engine:
         for seed in seeds:
             answer = await engine.post(
                 "/v1/chat/completions",

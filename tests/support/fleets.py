@@ -16,13 +16,14 @@ from blazar import store
 from blazar.clock import SystemClock
 from blazar.config.paths import Paths
 from blazar.config.schema import Admission, Config, Engine, Residency
+from blazar.models import header
 from blazar.observe.events import Event, Events
 from blazar.supervisor.fleet import Fleet
 
 if TYPE_CHECKING:
-    from blazar.models.catalogue import Model
-
     from blazar.engines.base import Settings
+    from blazar.models.catalogue import Model
+    from blazar.models.header import Header
 
 FAKE = Path(__file__).with_name("fake_engine.py")
 GB = 10**9
@@ -69,6 +70,9 @@ class Fakes:
 
 class Files:
     """As much of a catalogue as the fleet asks for."""
+
+    def header(self, model: Model) -> Header:
+        return header.read(model.files[0])
 
     def missing(self, model: Model) -> bool:
         return not all(Path(file).exists() for file in model.files)

@@ -41,6 +41,8 @@ class Server:
         }
         self.log = home / "serve.log"
         self.process: subprocess.Popen[bytes] | None = None
+        # One connection: what it tells is timed.
+        self._client = httpx.Client(base_url=self.url, timeout=5)
 
     def start(self) -> None:
         """Start and wait until it answers."""
@@ -62,6 +64,7 @@ class Server:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
+        self._client.close()
         return self.process.wait(30)
 
     def kill(self) -> None:
@@ -81,7 +84,7 @@ class Server:
 
     def ps(self) -> list[dict[str, object]]:
         """The rows of ``/api/ps``."""
-        rows: list[dict[str, object]] = httpx.get(f"{self.url}/api/ps", timeout=5).json()["models"]
+        rows: list[dict[str, object]] = self._client.get("/api/ps").json()["models"]
         return rows
 
     def secret_of(self, model: str) -> str:
@@ -93,7 +96,7 @@ class Server:
 
     def busy_slots(self, model: str) -> int:
         """How many of the engine's slots work, by its own word."""
-        slots = httpx.get(f"{self.url}/slots", params={"model": model}, timeout=5).json()
+        slots = self._client.get("/slots", params={"model": model}).json()
         return sum(1 for slot in slots if slot["is_processing"])
 
 

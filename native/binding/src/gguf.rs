@@ -97,6 +97,7 @@ pub struct PyGguf {
 impl PyGguf {
     /// Read the header of the file at `path`.
     #[staticmethod]
+    #[allow(clippy::needless_pass_by_value)] // extracted from a Python object
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let file = py.detach(|| read(&path)).map_err(|failure| raise(py, failure))?;
         Ok(Self { file })

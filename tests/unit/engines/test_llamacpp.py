@@ -50,6 +50,11 @@ def test_what_matters_is_given_and_the_secret_is_not() -> None:
     assert int(options["--threads-http"] or 0) > 3
 
 
+def test_a_prompt_goes_in_batches() -> None:
+    assert (plan()["--batch-size"], plan()["--ubatch-size"]) == ("2048", "512")
+    assert (plan(batch=128)["--batch-size"], plan(batch=128)["--ubatch-size"]) == ("128", "128")
+
+
 def test_gpu_layers() -> None:
     assert plan()["--n-gpu-layers"] == "auto"
     assert plan(gpu_layers=0)["--n-gpu-layers"] == "0"

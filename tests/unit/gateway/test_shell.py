@@ -137,7 +137,7 @@ async def test_a_client_that_leaves_cancels_its_request_and_nothing_else() -> No
         await asyncio.sleep(30)
 
     one = shell(waits)
-    task = asyncio.create_task(one(scope(), lambda: next(given), Sent()))  # type: ignore[arg-type,return-value]
+    task = asyncio.create_task(one(scope(), lambda: next(given), Sent()))  # type: ignore[arg-type]
     await asyncio.sleep(0.01)
     tail.leave()  # the empty end of the body is no departure
     await asyncio.sleep(0.01)

@@ -113,7 +113,7 @@ def test_redirects_are_followed(web: Web, tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://localhost/x"])
 def test_a_redirect_out_of_http_is_refused(web: Web, tmp_path: Path, target: str) -> None:
     web.redirects["/old"] = target
-    with pytest.raises(DownloadFailed, match="not as safe|302"):
+    with pytest.raises(DownloadFailed, match=r"not as safe|302"):
         transfer.download(f"{web.url}/old", tmp_path, "m.gguf")
 
 

@@ -2,7 +2,7 @@
 //!
 //! The order is priority class, then earliest deadline, then arrival. The work is conserved: nobody waits while a place is
 //! free. Every operation is logarithmic in the number of waiters.
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Names one request inside its queue; never used twice.
 pub type Ticket = u64;
@@ -65,14 +65,14 @@ pub struct Queue {
     bound: usize,
     next: Ticket,
     running: HashSet<Ticket>,
-    waiting: BTreeMap<Rank, ()>,
+    waiting: BTreeSet<Rank>,
     ranks: HashMap<Ticket, Rank>,
 }
 
 impl Queue {
     /// `places` requests run at once, at most `bound` wait.
     pub fn new(places: usize, bound: usize) -> Self {
-        Self { places, bound, next: 0, running: HashSet::new(), waiting: BTreeMap::new(), ranks: HashMap::new() }
+        Self { places, bound, next: 0, running: HashSet::new(), waiting: BTreeSet::new(), ranks: HashMap::new() }
     }
 
     /// A request comes at `now_ns`; `deadline_ns` is on the same clock.
@@ -90,7 +90,7 @@ impl Queue {
         let deadline_ns = deadline_ns.unwrap_or_else(|| now_ns.saturating_add(class.default_deadline_ns()));
         let rank = Rank { class, deadline_ns, ticket };
         let before = self.waiting.range(..rank).count();
-        self.waiting.insert(rank, ());
+        self.waiting.insert(rank);
         self.ranks.insert(ticket, rank);
         Entry::Waiting(ticket, before)
     }
@@ -128,7 +128,7 @@ impl Queue {
         if self.running.len() >= self.places {
             return None;
         }
-        let (rank, ()) = self.waiting.pop_first()?;
+        let rank = self.waiting.pop_first()?;
         self.ranks.remove(&rank.ticket);
         self.running.insert(rank.ticket);
         Some(rank.ticket)

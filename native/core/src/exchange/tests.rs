@@ -289,7 +289,11 @@ fn only_what_belongs_to_the_answer_counts_and_the_connection_is_kept_where_it_ca
     assert!(refused.phase() == Phase::Failed && refused.is_reusable());
     let mut streamed = exchange("openai.chat", &chat(""));
     streamed.feed(&data(&[HELLO, STOP, "[DONE]"]), 0, &mut Vec::new());
-    assert!(streamed.phase() == Phase::Done && !streamed.is_reusable(), "llama-server hangs up after a stream");
+    assert!(streamed.phase() == Phase::Done && streamed.is_reusable(), "the framing ended with the stream");
+    let mut endless = exchange("openai.chat", &chat(""));
+    let unended = data(&[HELLO, STOP, "[DONE]"]);
+    endless.feed(&unended[..unended.len() - b"0\r\n\r\n".len()], 0, &mut Vec::new());
+    assert!(endless.phase() == Phase::Done && !endless.is_reusable(), "more of the framing is to come");
     let mut smuggled = exchange("openai.chat", &chat(""));
     smuggled.feed(&[plain(400, "application/json", b"{}"), b"HTTP/1.1".to_vec()].concat(), 0, &mut Vec::new());
     assert!(!smuggled.is_reusable());

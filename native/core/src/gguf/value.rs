@@ -215,8 +215,7 @@ fn scalar<'a>(kind: ValueType, order: Order, raw: &[u8]) -> Value<'a> {
             Order::Big => u64::from(u16::from_be_bytes([a, b])),
         },
         [a, b, c, d] => u64::from(order.u32([a, b, c, d])),
-        [a, b, c, d, e, f, g, h] => order.u64([a, b, c, d, e, f, g, h]),
-        _ => 0,
+        _ => raw.try_into().map_or(0, |eight| order.u64(eight)),
     };
     // Each cast takes the low bits, which are all there are at that width.
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]

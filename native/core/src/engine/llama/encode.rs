@@ -7,8 +7,11 @@ use crate::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Prompts of more bytes than this have the engine tell how far it is, since the wait may be long.
-const LONG_PROMPT: usize = 16 * 1024;
+/// Prompts of more bytes than this have the engine tell how far it is: the wait may be long, and it is by writing that the
+/// engine notices that nobody listens any more.
+const LONG_PROMPT: usize = 512;
+/// An image costs about as much as a page of text.
+const IMAGE: usize = 2048;
 /// What `repeat_last_n: -1` looks back on where the client asks for no context: newer engines refuse -1.
 const WHOLE_CONTEXT: u32 = 32_768;
 /// Seeds are 32 bits wide in the engine.
@@ -363,8 +366,7 @@ fn prompt_bytes(prompt: &Prompt) -> usize {
             .map(|part| match part {
                 Part::Text(text) | Part::Reasoning { text, .. } | Part::Result { text, .. } => text.len(),
                 Part::Call { arguments, .. } => arguments.len(),
-                // An image costs about as much as a page of text.
-                Part::Image { .. } | Part::Audio { .. } => LONG_PROMPT / 8,
+                Part::Image { .. } | Part::Audio { .. } => IMAGE,
             })
             .sum(),
         Prompt::Text { prompt, .. } => prompt.len(),

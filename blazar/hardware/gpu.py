@@ -1,0 +1,20 @@
+"""A GPU, whoever made it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """``index`` is the vendor's; ``id`` stays the same over restarts. ``total`` and ``free`` in bytes, as they were
+    when it was probed. ``capability`` is the compute capability, such as ``9.0``; empty where a vendor has none.
+    """
+
+    vendor: str
+    index: int
+    name: str
+    id: str
+    total: int
+    free: int
+    driver: str = ""
+    capability: str = ""

@@ -1,0 +1,35 @@
+"""Who listens on a port of this machine, as far as the kernel lets us see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_LISTEN = "0A"
+
+
+def owner(port: int, root: Path = Path("/proc")) -> str | None:
+    """``nginx (pid 123)`` for whoever listens on TCP ``port``; None when nobody does or it belongs to another user.
+
+    Source: proc(5), ``/proc/net/tcp``: local address, state and inode; the holder has ``socket:[INODE]`` open.
+    """
+    wanted = {f"socket:[{inode}]" for inode in _inodes(port, root)}
+    if not wanted:
+        return None
+    for entry in root.iterdir():
+        if not entry.name.isdecimal():
+            continue
+        with suppress(OSError):  # it ended meanwhile, or is not ours to look into
+            if any(str(held.readlink()) in wanted for held in (entry / "fd").iterdir()):
+                return f"{(entry / 'comm').read_text().strip()} (pid {entry.name})"
+    return None
+
+
+def _inodes(port: int, root: Path) -> Iterator[str]:
+    for table in ("net/tcp", "net/tcp6"):
+        with suppress(OSError):
+            for line in (root / table).read_text().splitlines()[1:]:
+                words = line.split()
+                if words[3] == _LISTEN and int(words[1].rpartition(":")[2], 16) == port:
+                    yield words[9]
