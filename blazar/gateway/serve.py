@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import signal
 import socket
 from typing import TYPE_CHECKING, Any
 
 from blazar.errors import PortTaken
-from blazar.supervisor import detach, listeners
+from blazar.supervisor import detach, effects, listeners
 
 if TYPE_CHECKING:
     from blazar.config.paths import Paths
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from blazar.gateway.shell import Shell
 
 _KILL_AFTER_S = 20
-# Granian stops a worker's lifespan after the last answer; this tells the worker to end its answers.
-_CLOSE = signal.SIGUSR1
 
 
 def worker_app() -> Shell:
@@ -28,11 +25,11 @@ def worker_app() -> Shell:
     from blazar.config.paths import Paths  # noqa: PLC0415
     from blazar.gateway.app import create_app  # noqa: PLC0415
     from blazar.node import Node  # noqa: PLC0415
-    from blazar.supervisor.effects import die_with_parent  # noqa: PLC0415
+    from blazar.supervisor.effects import CLOSE, die_with_parent  # noqa: PLC0415
 
     die_with_parent()
     paths = Paths.from_env()
-    return create_app(Node(load(paths, os.environ), paths), close_on=_CLOSE)
+    return create_app(Node(load(paths, os.environ), paths), close_on=CLOSE)
 
 
 def serve(config: Config, paths: Paths) -> int:
@@ -47,7 +44,7 @@ def serve(config: Config, paths: Paths) -> int:
         def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
             for worker in self.wrks:
                 if worker.is_alive():
-                    os.kill(worker.inner.pid, _CLOSE)
+                    effects.send(worker.inner.pid, effects.CLOSE)
             super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     server = config.server
@@ -56,7 +53,7 @@ def serve(config: Config, paths: Paths) -> int:
     os.environ["BLAZAR_SERVER_PORT"] = str(port)
     logging.basicConfig(level=server.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Until a worker listens to it, it must not kill it.
-    signal.signal(_CLOSE, signal.SIG_IGN)
+    effects.ignore(effects.CLOSE)
     granian = Closing(
         "blazar.gateway.serve:worker_app",
         factory=True,

@@ -39,6 +39,10 @@ async def spawn(
     )
 
 
+# Tells a worker of the daemon to end its answers: its server stops it only after the last of them.
+CLOSE = signal.SIGUSR1
+
+
 def die_with_parent() -> None:
     """Have the kernel kill this process when the one that started it ends. For workers of a process pair."""
     parent = os.getppid()
@@ -54,6 +58,11 @@ def send(pid: int, number: signal.Signals) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def ignore(number: signal.Signals) -> None:
+    """Let ``number`` do nothing, here and in processes that start from here, until they listen to it."""
+    signal.signal(number, signal.SIG_IGN)
 
 
 def kill_group(leader: int, owner: Path) -> int:

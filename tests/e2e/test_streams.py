@@ -46,7 +46,9 @@ async def direct(server: Server, seeds: list[int]) -> dict[int, str]:
     secret = server.secret_of("tiny")
     found = {}
     async with httpx.AsyncClient(
-        transport=httpx.AsyncHTTPTransport(uds=socket), base_url="http://engine", timeout=60
+        transport=httpx.AsyncHTTPTransport(uds=socket, limits=httpx.Limits(max_keepalive_connections=0)),
+        base_url="http://engine",
+        timeout=60,
     ) as engine:
         for seed in seeds:
             answer = await engine.post(
