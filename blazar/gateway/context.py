@@ -6,7 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from time import monotonic_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from blazar.gateway.watch import Watch
 
 _log = logging.getLogger("blazar.gateway")
 
@@ -25,6 +28,7 @@ class Context:
     __slots__ = (
         "_receive",
         "_returns",
+        "_watch",
         "gone",
         "headers",
         "load_ns",
@@ -41,7 +45,7 @@ class Context:
         "usage",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, trace: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, trace: str, watch: Watch) -> None:
         self.scope = scope
         self.path: str = scope["path"]
         self.trace = trace
@@ -58,6 +62,7 @@ class Context:
         self.queue_ns = 0
         self.usage: tuple[int, int, int] | None = None
         self._receive = receive
+        self._watch = watch
 
     def header(self, name: bytes) -> str | None:
         """The header of that lower-case name."""
@@ -78,7 +83,11 @@ class Context:
                 _log.exception("trace %s could not give something back", self.trace)
 
     def watch_client(self) -> None:
-        """From now on, a client that leaves cancels this request. Call once the body has been read.
+        """From now on, a client that leaves cancels this request. Call once the body has been read."""
+        self._watch.add(self)
+
+    def ask_after_client(self) -> None:
+        """Have :meth:`_left` called when the client leaves.
 
         Granian's ``send`` becomes a silent no-op when the client has left; only ``receive`` tells. Its awaitable takes
         a callback, so that watching needs no task.
@@ -90,7 +99,7 @@ class Context:
         if self.over:
             return
         if told.result()["type"] == "http.request":
-            self.watch_client()  # the empty end of a body whose length was known
+            self.ask_after_client()  # the empty end of a body whose length was known
         else:
             self.gone = True
             if self.task is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from blazar.errors import BlazarError, Internal, ShuttingDown
 from blazar.gateway import errors
 from blazar.gateway.context import Context, Message, Receive, Scope, Send
+from blazar.gateway.watch import Watch
 
 if TYPE_CHECKING:
     import signal
@@ -50,6 +51,7 @@ class Shell:
         self._prefix = f"plm-{secrets.token_hex(4)}-"
         self._numbers = itertools.count(1)
         self._live: set[Context] = set()
+        self._watch = Watch()
         self._closing = False
 
     @property
@@ -71,7 +73,7 @@ class Shell:
         path = scope["path"]
         if "//" in path or (len(path) > 1 and path[-1] == "/"):
             scope["path"] = "/" + "/".join(part for part in path.split("/") if part)
-        context = scope["blazar"] = Context(scope, receive, f"{self._prefix}{next(self._numbers)}")
+        context = scope["blazar"] = Context(scope, receive, f"{self._prefix}{next(self._numbers)}", self._watch)
         self._live.add(context)
         try:
             if self._closing:

@@ -138,7 +138,9 @@ async def test_a_client_that_leaves_cancels_its_request_and_nothing_else() -> No
 
     one = shell(waits)
     task = asyncio.create_task(one(scope(), lambda: next(given), Sent()))  # type: ignore[arg-type]
-    await asyncio.sleep(0.01)
+    async with asyncio.timeout(1):
+        while not tail.callbacks:  # clients are asked after once it has taken a while
+            await asyncio.sleep(0.01)
     tail.leave()  # the empty end of the body is no departure
     await asyncio.sleep(0.01)
     assert one.live == 1
