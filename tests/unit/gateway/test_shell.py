@@ -21,12 +21,14 @@ class Leaving:
     def __init__(self, kind: str = "http.disconnect") -> None:
         self.kind = kind
         self.callbacks: list[Any] = []
+        self.asked = asyncio.Event()
 
     def result(self) -> dict[str, str]:
         return {"type": self.kind}
 
     def add_done_callback(self, callback: Any) -> None:
         self.callbacks.append(callback)
+        self.asked.set()
 
     def leave(self) -> None:
         for callback in self.callbacks:
@@ -139,8 +141,7 @@ async def test_a_client_that_leaves_cancels_its_request_and_nothing_else() -> No
     one = shell(waits)
     task = asyncio.create_task(one(scope(), lambda: next(given), Sent()))  # type: ignore[arg-type]
     async with asyncio.timeout(1):
-        while not tail.callbacks:  # clients are asked after once it has taken a while
-            await asyncio.sleep(0.01)
+        await tail.asked.wait()  # clients are asked after once it has taken a while
     tail.leave()  # the empty end of the body is no departure
     await asyncio.sleep(0.01)
     assert one.live == 1
