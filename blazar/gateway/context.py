@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ class Context:
     __slots__ = (
         "_receive",
         "_returns",
+        "_send",
         "_watch",
         "gone",
         "headers",
@@ -45,7 +46,7 @@ class Context:
         "usage",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, trace: str, watch: Watch) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, trace: str, watch: Watch) -> None:
         self.scope = scope
         self.path: str = scope["path"]
         self.trace = trace
@@ -62,6 +63,7 @@ class Context:
         self.queue_ns = 0
         self.usage: tuple[int, int, int] | None = None
         self._receive = receive
+        self._send = send
         self._watch = watch
 
     def header(self, name: bytes) -> str | None:
@@ -94,6 +96,14 @@ class Context:
         """
         leaving: Any = self._receive()
         leaving.add_done_callback(self._left)
+
+    def send_more(self, body: bytes) -> Awaitable[object] | None:
+        """Send a piece of a body whose beginning is out, without waiting; None, or what is to be awaited before more.
+
+        Granian answers with an awaitable that is done already, unless its channel is full; then with one like a future.
+        """
+        sent = self._send({"type": "http.response.body", "body": body, "more_body": True})
+        return sent if hasattr(sent, "add_done_callback") or isinstance(sent, Coroutine) else None
 
     def _left(self, told: Any) -> None:
         if self.over:

@@ -28,7 +28,6 @@ from blazar.errors import (
     PromptTooLong,
 )
 from blazar.relay.delivery import Reason
-from blazar.relay.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
@@ -88,11 +87,12 @@ async def answer(node: Node, inbound: _native.Inbound, req: Request, resp: Respo
         started_ns=context.started_ns,
         load_ns=context.load_ns,
     )
-    delivery = await node.relay.open(endpoint_of(instance), exchange, lambda: _explain(instance))
+    delivery = await node.relay.open(instance, exchange, lambda: _explain(instance))
     context.finally_do(partial(_settle, node, context, exchange, delivery))
     if inbound.stream:
         await delivery.head()
         _raise_fault(exchange, instance)
+        delivery.straight = context.send_more
         resp.stream = delivery
         context.streaming = True
         resp.set_header("cache-control", "no-cache")
@@ -113,7 +113,7 @@ async def call(
     native = _native.Call(
         method, path, body, host=f"{instance.host}:{instance.port}", secret=instance.secret, limit=_CALL_LIMIT
     )
-    delivery = await node.relay.open(endpoint_of(instance), native, lambda: _explain(instance))
+    delivery = await node.relay.open(instance, native, lambda: _explain(instance))
     context.finally_do(partial(node.relay.close, delivery))
     await delivery.whole()
     if native.fault is not None:
@@ -134,18 +134,6 @@ async def count_tokens(node: Node, context: Context, inbound: _native.Inbound) -
 
 class _Counted(msgspec.Struct):
     input_tokens: int
-
-
-def endpoint_of(instance: Instance) -> Endpoint:
-    """Where the relay finds ``instance``."""
-    return Endpoint(
-        name=instance.name,
-        generation=instance.generation,
-        secret=instance.secret,
-        host=instance.host,
-        port=instance.port,
-        unix=instance.unix,
-    )
 
 
 def error_of(fault: tuple[str, str, int | None, int | None], instance: Instance) -> BlazarError:

@@ -63,6 +63,7 @@ def serve(config: Config, paths: Paths) -> int:
         loop=Loops.uvloop,
         workers=1,
         http=HTTPModes.auto,
+        websockets=False,
         http1_settings=HTTP1Settings(header_read_timeout=30_000),
         backlog=4096,
         backpressure=65536,

@@ -73,7 +73,7 @@ class Shell:
         path = scope["path"]
         if "//" in path or (len(path) > 1 and path[-1] == "/"):
             scope["path"] = "/" + "/".join(part for part in path.split("/") if part)
-        context = scope["blazar"] = Context(scope, receive, f"{self._prefix}{next(self._numbers)}", self._watch)
+        context = scope["blazar"] = Context(scope, receive, send, f"{self._prefix}{next(self._numbers)}", self._watch)
         self._live.add(context)
         try:
             if self._closing:

@@ -56,6 +56,10 @@ class Answer(Protocol):
 class Delivery:
     """Iterate for the client's bytes.
 
+    With ``straight`` set, what arrives while the reader waits goes straight to that function, which spares the way over
+    the reader's task; it answers None when the bytes are out, or something to await before more may follow, which the
+    reader then does.
+
     :meth:`Relay.close` it on every path: that stops the engine unless the answer was complete. (It has no ``close`` of
     its own, which Falcon would await.)
 
@@ -71,14 +75,17 @@ class Delivery:
         "_bytes",
         "_cut",
         "_explain",
+        "_flowing",
         "_high",
         "_kept",
         "_paused",
+        "_pending",
         "_waiter",
         "_wire",
         "ended",
         "heard",
         "last_ns",
+        "straight",
     )
 
     def __init__(
@@ -100,6 +107,9 @@ class Delivery:
         self._paused = False
         self._cut = False
         self._kept = False
+        self._flowing = False
+        self._pending: Awaitable[object] | None = None
+        self.straight: Callable[[bytes], Awaitable[object] | None] | None = None
         self.ended = False
         self.heard = False
         self.last_ns = 0
@@ -128,6 +138,9 @@ class Delivery:
         answer = self._answer
         out = answer.feed(data, now_ns)
         over = answer.phase >= _DONE
+        if out and self._flowing and not over:
+            self._flow(out)
+            return False
         if out:
             self._push(out)
         if over:
@@ -186,8 +199,15 @@ class Delivery:
                 raise StopAsyncIteration
             if self._cut:
                 await self._explained()
-            else:
+                continue
+            self._flowing = self.straight is not None
+            try:
                 await self._wait()
+            finally:
+                self._flowing = False
+            if self._pending is not None:
+                pending, self._pending = self._pending, None
+                await pending
         return self._take()
 
     def abandon(self) -> None:
@@ -200,6 +220,14 @@ class Delivery:
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.drop()
+
+    def _flow(self, out: bytes) -> None:
+        """The reader waits: its bytes go out from here."""
+        assert self.straight is not None
+        self._pending = self.straight(out)
+        if self._pending is not None:
+            self._flowing = False
+            self._wake()
 
     def _push(self, out: bytes) -> None:
         self._buffer.append(out)
@@ -237,6 +265,7 @@ class Delivery:
             self._waiter = None
 
     def _wake(self) -> None:
+        self._flowing = False
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

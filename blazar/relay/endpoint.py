@@ -1,23 +1,31 @@
-"""Where a child listens, and what it wants to be told."""
+"""Where a child listens."""
 
 from __future__ import annotations
 
-import msgspec
+from typing import Protocol
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class Endpoint(Protocol):
     """A child's address: a TCP ``host`` and ``port``, or the path of a Unix socket in ``unix``. ``generation`` differs
     between two lives of one name, so that no connection outlives its child.
     """
 
-    name: str
-    generation: int
-    secret: str
-    host: str = "127.0.0.1"
-    port: int = 0
-    unix: str = ""
+    @property
+    def name(self) -> str:
+        """The model's name, for messages too."""
 
     @property
-    def authority(self) -> str:
-        """What the Host header says."""
-        return "localhost" if self.unix else f"{self.host}:{self.port}"
+    def generation(self) -> int:
+        """Which life of it this is."""
+
+    @property
+    def host(self) -> str:
+        """An IP address."""
+
+    @property
+    def port(self) -> int:
+        """A TCP port."""
+
+    @property
+    def unix(self) -> str:
+        """A path, or nothing."""

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from blazar import _native
 from blazar.config.schema import Relay as Settings
 from blazar.errors import BadGateway
 from blazar.relay.delivery import Delivery, Reason
-from blazar.relay.endpoint import Endpoint
 from blazar.relay.relay import Relay
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -43,12 +43,22 @@ class Lines:
         return b"!" + code.encode() if before == _native.PHASE_BODY else b""
 
 
+class At(msgspec.Struct, frozen=True):
+    """Where the engine listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    unix: str = ""
+    name: str = "m"
+    generation: int = 1
+
+
 async def why() -> Reason:
     return Reason("crashed", "ENGINE_CRASHED", "it died")
 
 
 @asynccontextmanager
-async def engine(handler: Handler, unix: str = "") -> AsyncIterator[tuple[Endpoint, list[asyncio.StreamWriter]]]:
+async def engine(handler: Handler, unix: str = "") -> AsyncIterator[tuple[At, list[asyncio.StreamWriter]]]:
     """Serve with ``handler``; on leaving, every connection has ended."""
     seen: list[asyncio.StreamWriter] = []
     tasks: list[asyncio.Task[None]] = []
@@ -65,10 +75,10 @@ async def engine(handler: Handler, unix: str = "") -> AsyncIterator[tuple[Endpoi
 
     if unix:
         server = await asyncio.start_unix_server(connected, unix)
-        endpoint = Endpoint(name="m", generation=1, secret="s", unix=unix)
+        endpoint = At(unix=unix)
     else:
         server = await asyncio.start_server(connected, "127.0.0.1", 0)
-        endpoint = Endpoint(name="m", generation=1, secret="s", port=server.sockets[0].getsockname()[1])
+        endpoint = At(port=server.sockets[0].getsockname()[1])
     try:
         yield endpoint, seen
     finally:
@@ -228,6 +238,36 @@ async def test_a_slow_client_holds_the_engine_back() -> None:
         assert held < 2000 * 16384 / 2
         assert len(await collect(delivery)) == 2000 * 16384 + 4
         relay.close(delivery)
+
+
+async def test_what_arrives_while_the_reader_waits_goes_straight_and_nothing_overtakes() -> None:
+    async def counts(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        for number in range(40):
+            writer.write(b"%d\n" % number)
+            await writer.drain()
+            await asyncio.sleep(0.002 if number % 7 else 0)
+        writer.write(b"end\n")
+
+    got: list[bytes] = []
+    straight = 0
+
+    def send(data: bytes) -> Awaitable[object] | None:
+        nonlocal straight
+        straight += 1
+        got.append(data)
+        # Every third time the way out is full for a moment.
+        return asyncio.sleep(0.005) if straight % 3 == 0 else None
+
+    async with engine(counts) as (endpoint, _), relaying() as relay:
+        delivery = await relay.open(endpoint, Lines(), why)
+        delivery.straight = send
+        async for piece in delivery:
+            got.append(piece)
+            await asyncio.sleep(0)
+        relay.close(delivery)
+    assert b"".join(got) == b"".join(b"%d\n" % number for number in range(40)) + b"END\n"
+    assert straight > 10
 
 
 async def test_nobody_listens() -> None:
