@@ -10,14 +10,15 @@ _LISTEN = "0A"
 
 
 def owner(port: int, root: Path = Path("/proc")) -> str | None:
-    """``nginx (pid 123)`` for whoever listens on TCP ``port``; None when nobody does or it belongs to another user.
+    """``nginx (pid 123)`` for whoever listens on TCP ``port``; None when nobody does or it belongs to another user. Of
+    several processes the oldest, which started the others.
 
     Source: proc(5), ``/proc/net/tcp``: local address, state and inode; the holder has ``socket:[INODE]`` open.
     """
     wanted = {f"socket:[{inode}]" for inode in _inodes(port, root)}
     if not wanted:
         return None
-    for entry in root.iterdir():
+    for entry in sorted(root.iterdir(), key=lambda entry: (len(entry.name), entry.name)):
         if not entry.name.isdecimal():
             continue
         with suppress(OSError):  # it ended meanwhile, or is not ours to look into

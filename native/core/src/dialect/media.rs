@@ -5,8 +5,7 @@ use super::read::{Read, bad};
 use crate::chat::Part;
 
 /// What a link to an image is answered with.
-pub(crate) const REMOTE: &str = "Images are not fetched from other servers (server.remote_images is off). Send the image \
-                                 itself, in base64.";
+pub(crate) const REMOTE: &str = "Images are not fetched from other servers. Send the image itself, in base64.";
 
 const KNOWN: &str = "PNG, JPEG, GIF, WebP and BMP images, and WAV, MP3, FLAC and Ogg sound are known";
 
@@ -195,7 +194,7 @@ mod tests {
     #[test]
     fn links_are_refused_by_the_name_of_the_setting() {
         for link in ["http://example.com/a.png", "HTTPS://example.com/a.png", "file:///etc/passwd"] {
-            assert!(url(link).unwrap_err().message.contains("server.remote_images"), "{link}");
+            assert!(url(link).unwrap_err().message.contains("not fetched"), "{link}");
         }
         assert!(url("data:text/plain;base64,AAAA").unwrap_err().message.contains("text/plain"));
         assert!(url("data:image/png,AAAA").unwrap_err().message.contains("base64"));
