@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _DEATH_S = 0.25
 _CALL_LIMIT = 16 * 1024 * 1024
 _PRIORITIES = {"high": HIGH, "low": LOW}
+# Proxies are to pass a stream on as it comes.
+_UNCACHED: tuple[tuple[str, str], ...] = (("cache-control", "no-cache"), ("x-accel-buffering", "no"))
 
 
 async def read(node: Node, route: str, req: Request) -> _native.Inbound:
@@ -95,15 +97,20 @@ async def answer(node: Node, inbound: _native.Inbound, req: Request, resp: Respo
         delivery.straight = context.send_more
         resp.stream = delivery
         context.streaming = True
-        resp.set_header("cache-control", "no-cache")
-        resp.set_header("x-accel-buffering", "no")
+        extra = _UNCACHED
     else:
         whole = await delivery.whole()
         _raise_fault(exchange, instance)
         resp.data = whole
-    resp.content_type = exchange.content_type
-    resp.set_header("x-blazar-trace-id", context.trace)
-    resp.set_header("server-timing", _timing(context, exchange))
+        extra = ()
+    resp.set_headers(
+        (
+            ("content-type", exchange.content_type),
+            ("x-blazar-trace-id", context.trace),
+            ("server-timing", _timing(context, exchange)),
+            *extra,
+        )
+    )
 
 
 async def call(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from blazar.admission.gate import HIGH, LOW, NORMAL, Gate
 from blazar.clock import SystemClock
 from blazar.config.schema import Admission
-from blazar.errors import AllSlotsBusy, EngineCrashed
+from blazar.errors import AllSlotsBusy, EngineCrashed, ShuttingDown
 
 
 def gate(**options: float) -> Gate:
@@ -126,3 +126,17 @@ def test_every_place_comes_back(visits: list[tuple[int, str]], slots: int) -> No
         assert lines.counts(1) == (0, 0)
 
     asyncio.run(run())
+
+
+async def test_a_closed_gate_tells_everybody_who_waits() -> None:
+    every = gate()
+    held = every.place("one", "m", 1)
+    await held.enter()
+    waiting = [asyncio.create_task(every.place("one", "m", 1).enter()) for _ in range(3)]
+    await asyncio.sleep(0)
+    every.close(ShuttingDown())
+    for task in waiting:
+        with pytest.raises(ShuttingDown):
+            await task
+    held.leave()
+    assert every.counts("one") == (0, 0)
