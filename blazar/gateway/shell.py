@@ -99,6 +99,7 @@ class Shell:
         finally:
             context.give_everything_back()
             self._live.discard(context)
+            del scope["blazar"]  # they hold each other, and the collector is slow
             if _log.isEnabledFor(logging.DEBUG):
                 took = (monotonic_ns() - context.started_ns) / 1e6
                 _log.debug(
