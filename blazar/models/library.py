@@ -15,7 +15,7 @@ from blazar import store
 from blazar.errors import BadRequest, Conflict, ModelNotFound
 from blazar.models import header, lock, reference
 from blazar.models.catalogue import Catalogue, Model
-from blazar.models.files import place, sha256_of
+from blazar.models.files import bytes_in, place, sha256_of
 from blazar.models.progress import Listener, Progress, ignore
 from blazar.models.reference import Reference
 from blazar.models.sources import Fetched, file, pypi, url
@@ -161,9 +161,11 @@ class Library:
         """Pulls that were not finished."""
         found = []
         for origin in sorted((self._folder / _STAGING).glob(f"*/{_ORIGIN}")):
-            source = origin.read_text()
-            size = sum(one.stat().st_size for one in origin.parent.rglob("*") if one.is_file())
-            found.append(Partial(source, source, size - len(source.encode()), origin.parent))
+            try:
+                source = origin.read_text()
+            except FileNotFoundError:
+                continue  # it was finished just now
+            found.append(Partial(source, source, bytes_in(origin.parent) - len(source.encode()), origin.parent))
         return tuple(found)
 
     def _fetch(self, wanted: Reference, staging: Path, progress: Listener) -> Fetched:

@@ -18,6 +18,16 @@ Report = Callable[[int, int | None], None]
 _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<versions>(?:[<>=!~]=?=?\s*[\w.*+!-]+\s*,?\s*)*)"
 )
+# ``python -m pip``, which on Linux is killed when the process that is its argument is (prctl(2), PR_SET_PDEATHSIG).
+_START = """
+import ctypes, os, runpy, sys
+parent = int(sys.argv.pop(1))
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() != parent:
+    os._exit(1)
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
 _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 _MISSING = re.compile(r"No matching distribution found|Could not find a version that satisfies")
 
@@ -45,9 +55,9 @@ def download(requirement: str, into: Path, extra_args: Sequence[str] = (), repor
     scratch = into / ".pip"
     scratch.mkdir(exist_ok=True)
     command = [
-        sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--progress-bar", "raw",
-        "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--dest", str(into), *extra_args, "--",
-        requirement,
+        sys.executable, "-P", "-c", _START, str(os.getpid()), "download", "--no-deps", "--only-binary", ":all:",
+        "--progress-bar", "raw", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--dest", str(into),
+        *extra_args, "--", requirement,
     ]  # fmt: skip
     # pip's temporary files go where ours are, so that a pip that was killed leaves nothing in the system's folder.
     env = {**os.environ, "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
@@ -59,8 +69,7 @@ def download(requirement: str, into: Path, extra_args: Sequence[str] = (), repor
 
 def _run(command: Sequence[str], env: dict[str, str], report: Report | None) -> list[str] | None:
     """Run pip to its end; ``None`` when it succeeded, else its last lines."""
-    # Its own session: a Ctrl-C at the terminal reaches us alone, and we end pip. Were we killed outright, pip ends when
-    # it next writes progress into the broken pipe.
+    # Its own session: a Ctrl-C at the terminal reaches us alone, and we end pip.
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

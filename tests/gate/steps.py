@@ -74,6 +74,8 @@ STEPS: tuple[Step, ...] = (
         "what a chunk costs in the core, once",
         ("cargo", "bench", "--locked", "--profile", "dev", "-p", "blazar-benches", "--bench", "feed", "--", "--smoke"),
     ),
+    Step("header", "reading a large header, twice", (PYTHON, "-m", "benches.header", "--smoke")),
+    Step("grid", "the memory of 100,000 candidates, twice", (PYTHON, "-m", "benches.grid", "--smoke")),
     Step("startup", "the start of the command line, twice", (PYTHON, "-m", "benches.startup", "--smoke")),
     Step("load", "the load bench, a few seconds of it", (PYTHON, "-m", "benches.load.run", "--smoke")),
     _pytest("wheel", "sdist, wheel, and every way to install", "tests/test_wheel.py", limit_s=1500),
