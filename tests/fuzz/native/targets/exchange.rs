@@ -11,7 +11,10 @@ const BODIES: [(&str, &[u8]); 4] = [
     ("openai.chat", br#"{"model":"m","stream":true,"n":2,"messages":[{"role":"user","content":"hi"}]}"#),
     ("openai.text", br#"{"model":"m","prompt":"hi","logprobs":1}"#),
     ("ollama.chat", br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#),
-    ("anthropic.messages", br#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}"#),
+    (
+        "anthropic.messages",
+        br#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}"#,
+    ),
 ];
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 
