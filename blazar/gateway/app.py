@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import falcon
@@ -10,6 +11,7 @@ import falcon.asgi
 import msgspec
 from falcon.media import JSONHandler
 
+from blazar import _native
 from blazar.errors import BadRequest, BlazarError, Internal, MethodNotAllowed, NotFound, PayloadTooLarge
 from blazar.gateway import errors
 from blazar.gateway.anthropic.messages import CountTokens, Messages
@@ -75,11 +77,18 @@ def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
     return Shell(
         app,
         Guard(server),
-        startup=node.start,
+        startup=partial(_start, node),
         shutdown=node.stop,
         cors_origins=server.cors_origins,
         close_on=close_on,
     )
+
+
+async def _start(node: Node) -> None:
+    await node.start()
+    server = node.config.server
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    _log.info("Blazar %s answers at http://%s:%d", _native.VERSION, host, server.port)
 
 
 async def _refused(req: Request, resp: Response, error: BlazarError, params: dict[str, Any]) -> None:

@@ -135,6 +135,7 @@ def test_terminated_daemon_ends_streams_with_a_word_and_leaves_nothing(own: Serv
     assert b'"SHUTTING_DOWN"' in got
     assert own.process.wait(20) == 0
     assert gone(everyone, 0.5)
+    assert f"answers at {own.url}" in own.log.read_text()
 
 
 def test_a_taken_port_is_exit_three(own: Server) -> None:
