@@ -173,3 +173,26 @@ async def test_an_unknown_model_is_the_dialects_own_not_found(
         await clients[2].chat(model="tinny", messages=messages)
     assert three.value.status_code == 404
     assert "not found" in three.value.error
+
+
+async def test_a_stop_sequence_ends_the_answer_and_is_named_where_the_dialect_has_a_name_for_it(
+    clients: Clients,
+) -> None:
+    messages: Any = [{"role": "user", "content": "Count."}]
+    asked: Any = {"model": "tiny", "messages": messages, "max_tokens": 48, "temperature": 0}
+    whole = (await clients[0].chat.completions.create(**asked)).choices[0].message.content or ""
+    ascii_only = [character for character in whole[4:] if character.isascii() and character.isprintable()]
+    stop = ascii_only[len(ascii_only) // 2]
+    before = whole[: whole.index(stop)]
+    one = await clients[0].chat.completions.create(**asked, stop=[stop])
+    assert (one.choices[0].message.content, one.choices[0].finish_reason) == (before, "stop")
+    rest: Any = {"model": "tiny", "messages": messages, "max_tokens": 48, "stop_sequences": [stop, "never said"]}
+    two = await clients[1].messages.create(**rest, extra_body={"temperature": 0})
+    assert (two.stop_reason, two.stop_sequence) == ("stop_sequence", stop)
+    assert "".join(block.text for block in two.content if block.type == "text") == before
+    async with clients[1].messages.stream(**rest, extra_body={"temperature": 0}) as stream:
+        final = await stream.get_final_message()
+    assert (final.stop_reason, final.stop_sequence) == ("stop_sequence", stop)
+    options = {"num_predict": 48, "temperature": 0, "stop": [stop]}
+    three = await clients[2].chat(model="tiny", messages=messages, options=options)
+    assert (three.message.content, three.done_reason) == (before, "stop")

@@ -48,5 +48,10 @@ def faked(tmp_path: Path) -> Options:
 @pytest.fixture(autouse=True)
 def _no_child_left() -> Iterator[None]:
     """Whatever a test does, no child of this process may outlive it, not even as a zombie."""
+    before = _children()
     yield
-    assert Path(f"/proc/self/task/{os.getpid()}/children").read_text().split() == []
+    assert _children() <= before
+
+
+def _children() -> set[str]:
+    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())

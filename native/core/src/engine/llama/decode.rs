@@ -29,6 +29,7 @@ struct Choice {
     started: bool,
     finished: bool,
     calls: Calls,
+    stop: Option<String>,
 }
 
 /// Counts merged over choices: engines repeat the prompt's for each.
@@ -72,7 +73,8 @@ impl Decoder {
             }
         }
         for choice in chunk.choices.first.iter().chain(&chunk.choices.rest) {
-            self.choice(choice, &chunk.id.0, sink)?;
+            let stop = chunk.verbose.as_ref().map_or("", |verbose| &verbose.stopping_word.0);
+            self.choice(choice, &chunk.id.0, stop, sink)?;
         }
         if chunk.stop.is_some() {
             self.native(chunk, sink);
@@ -105,6 +107,7 @@ impl Decoder {
         &mut self,
         piece: &wire::Choice<'_>,
         answer: &str,
+        stop: &str,
         sink: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(), Fault> {
         let choice = piece.index.unwrap_or(0);
@@ -120,6 +123,9 @@ impl Decoder {
             return Ok(());
         }
         state.start(choice, sink);
+        if !stop.is_empty() {
+            state.stop = Some(stop.to_owned());
+        }
         let mut text = &piece.text.0;
         if let Some(delta) = &piece.delta {
             let reasoning =
@@ -154,7 +160,8 @@ impl Decoder {
             }
             _ => Finish::Stop,
         };
-        state.finish(choice, reason, None, sink);
+        let stop = state.stop.take().filter(|_| reason == Finish::Stop);
+        state.finish(choice, reason, stop.map(Cow::Owned).as_ref(), sink);
         Ok(())
     }
 

@@ -255,12 +255,21 @@ struct Common<'a> {
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     stop: &'a [String],
+    #[serde(flatten)]
+    which_stop: Option<WhichStop>,
     #[serde(skip_serializing_if = "Option::is_none")]
     n: Option<u32>,
     #[serde(flatten)]
     logprobs: Option<Logprobs>,
     #[serde(flatten)]
     sampling: Sampled<'a>,
+}
+
+/// OpenAI's shapes do not say which stop sequence fired; the engine's own shape beside them does, cut down to that.
+#[derive(Serialize)]
+struct WhichStop {
+    verbose: bool,
+    response_fields: [&'static str; 1],
 }
 
 #[derive(Serialize)]
@@ -324,6 +333,9 @@ impl<'a> Common<'a> {
             return_progress: prompt_bytes(&request.prompt) > LONG_PROMPT,
             max_tokens: request.max_tokens,
             stop: &request.stop,
+            // The route for infilling has that shape to begin with.
+            which_stop: (!request.stop.is_empty() && !matches!(request.prompt, Prompt::Text { suffix: Some(_), .. }))
+                .then_some(WhichStop { verbose: true, response_fields: ["stopping_word"] }),
             n: (request.n > 1).then_some(request.n),
             // The engine refuses log probabilities in a stream with tools.
             logprobs: logprobs.filter(|_| !tools),

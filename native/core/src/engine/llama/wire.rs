@@ -58,6 +58,17 @@ pub(super) struct Chunk<'a> {
     pub stop_type: Text<'a>,
     #[serde(borrow)]
     pub stopping_word: Text<'a>,
+    #[serde(borrow, rename = "__verbose")]
+    pub verbose: Option<Verbose<'a>>,
+}
+
+/// The engine's own shape beside that of a compatible route; of the last chunks, the one that holds it may not be the
+/// one that holds the end.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Verbose<'a> {
+    #[serde(borrow)]
+    pub stopping_word: Text<'a>,
 }
 
 /// The choices of a chunk. Nearly always there is one, which then costs no allocation.

@@ -151,3 +151,28 @@ fn a_native_stream_ends_with_the_word_that_stopped_it() {
     decoder.end(&mut sink).unwrap();
     assert_eq!((text.as_str(), stop.as_deref()), (" blue", Some(".")));
 }
+
+#[test]
+fn the_word_that_stopped_a_chat_is_known_from_beside_its_last_chunks() {
+    use crate::{
+        chat::{Event, Finish},
+        engine::Decode,
+        engine::llama::decode::Decoder,
+    };
+    let asked = asked(json!({"stop": ["4"]}), json!([{"role": "user", "content": "Count"}]));
+    assert_eq!((&asked["verbose"], &asked["response_fields"]), (&json!(true), &json!(["stopping_word"])));
+    for (ends_with, expected) in [("4", Some("4")), ("", None)] {
+        let mut decoder = Decoder::new(&Request::new("m", Prompt::Chat(Vec::new())));
+        let mut stop = None;
+        let mut sink = |event: &Event<'_>| {
+            if let Event::Finish { reason: Finish::Stop, stop: word, .. } = event {
+                stop = word.as_ref().map(ToString::to_string);
+            }
+        };
+        let last = json!({"choices": [{"delta": {"content": "3 "}}], "__verbose": {"stopping_word": ends_with}});
+        decoder.data(last.to_string().as_bytes(), &mut sink).unwrap();
+        decoder.data(br#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#, &mut sink).unwrap();
+        decoder.end(&mut sink).unwrap();
+        assert_eq!(stop.as_deref(), expected);
+    }
+}
