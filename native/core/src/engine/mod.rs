@@ -1,6 +1,7 @@
 //! What a child speaks: one folder per family, with `encode.rs` (the waist's request to the engine's body) and `decode.rs`
 //! (the engine's stream to the waist's events). No engine knows a dialect.
 pub mod llama;
+mod spoken;
 
 use crate::chat::{Event, Fault, Request};
 

