@@ -21,6 +21,9 @@ class Inbound:
     @property
     def load_only(self) -> bool: ...
     @property
+    def thinks(self) -> bool:
+        """The client asks for reasoning, in whatever way."""
+    @property
     def keep_alive_s(self) -> float | None:
         """Seconds; negative means for ever; None means unsaid."""
     @property

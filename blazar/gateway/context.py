@@ -44,6 +44,7 @@ class Context:
         "task",
         "trace",
         "usage",
+        "warnings",
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, trace: str, watch: Watch) -> None:
@@ -62,6 +63,7 @@ class Context:
         self.load_ns = 0
         self.queue_ns = 0
         self.usage: tuple[int, int, int] | None = None
+        self.warnings: list[str] = []
         self._receive = receive
         self._send = send
         self._watch = watch

@@ -64,12 +64,22 @@ async def lease(node: Node, context: Context, inbound: _native.Inbound) -> Lease
     """Have the request's model loaded and held until the request is over."""
     model = node.catalogue.find(inbound.model)
     context.model = model.name
+    if inbound.thinks and "thinking" not in model.capabilities:
+        _cannot_think(context, inbound.route)
     before = monotonic_ns()
     held = await node.fleet.ensure_ready(model, context=inbound.num_ctx or _asked_context(context))
     keep_alive = inbound.keep_alive_s
     context.finally_do(partial(held.release, keep_alive))
     context.load_ns = monotonic_ns() - before
     return held
+
+
+def _cannot_think(context: Context, route: str) -> None:
+    """Ollama refuses what OpenAI's and Anthropic's clients ask of every model; those are told that it had no effect."""
+    why = f"'{context.model}' does not support thinking: its chat template has no place for it."
+    if route.startswith("ollama."):
+        raise BadRequest(f"{why} Leave out think.", param="think")
+    context.warnings.append(why)
 
 
 async def answer(node: Node, inbound: _native.Inbound, req: Request, resp: Response) -> None:
@@ -109,6 +119,7 @@ async def answer(node: Node, inbound: _native.Inbound, req: Request, resp: Respo
             ("x-blazar-trace-id", context.trace),
             ("server-timing", _timing(context, exchange)),
             *extra,
+            *((("x-blazar-warnings", " ".join(context.warnings)),) if context.warnings else ()),
         )
     )
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from blazar.gateway.context import Context
+from typing import Protocol
 
 PERIOD_S = 0.03
+
+
+class Watched(Protocol):
+    """A request."""
+
+    over: bool
+
+    def ask_after_client(self) -> None:
+        """Ask the server to tell when the client leaves."""
 
 
 class Watch:
@@ -19,11 +25,11 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self._young: list[Context] = []
-        self._old: list[Context] = []
+        self._young: list[Watched] = []
+        self._old: list[Watched] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, context: Context) -> None:
+    def add(self, context: Watched) -> None:
         """Watch the client of ``context`` until the request is over."""
         self._young.append(context)
         if self._timer is None:

@@ -196,3 +196,16 @@ async def test_a_stop_sequence_ends_the_answer_and_is_named_where_the_dialect_ha
     options = {"num_predict": 48, "temperature": 0, "stop": [stop]}
     three = await clients[2].chat(model="tiny", messages=messages, options=options)
     assert (three.message.content, three.done_reason) == (before, "stop")
+
+
+async def test_thinking_that_a_model_cannot_do_is_refused_or_named(clients: Clients) -> None:
+    messages: Any = [{"role": "user", "content": QUESTION}]
+    with pytest.raises(ollama.ResponseError, match="does not support thinking") as refused:
+        await clients[2].chat(model="tiny", messages=messages, think=True)
+    assert refused.value.status_code == 400
+    raw = await clients[0].chat.completions.with_raw_response.create(
+        model="tiny", messages=messages, max_tokens=4, reasoning_effort="high"
+    )
+    assert "does not support thinking" in raw.headers["x-blazar-warnings"]
+    quiet = await clients[0].chat.completions.with_raw_response.create(model="tiny", messages=messages, max_tokens=4)
+    assert "x-blazar-warnings" not in quiet.headers

@@ -1,6 +1,6 @@
 use crate::errors::{bad_body, bad_request};
 use blazar_core::{
-    chat::{KeepAlive, Part, Prompt, Request},
+    chat::{KeepAlive, Part, Prompt, Request, Think},
     dialect::Route,
     engine::Family,
 };
@@ -38,6 +38,11 @@ impl Inbound {
     #[getter]
     fn load_only(&self) -> bool {
         self.request.load_only
+    }
+
+    #[getter]
+    fn thinks(&self) -> bool {
+        matches!(self.request.think, Think::On { .. })
     }
 
     #[getter]
