@@ -122,6 +122,17 @@ class HostForbidden(BlazarError):
         )
 
 
+class OriginForbidden(BlazarError):
+    """A web page of somebody else's asks in its visitor's name."""
+
+    code, status, summary = "ORIGIN_FORBIDDEN", 403, "a web page of another site asks"
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(
+            f"Pages of '{origin[:200]}' may not ask this server. If they should, add it to server.cors_origins."
+        )
+
+
 class NotFound(BlazarError):
     """No such route or thing."""
 

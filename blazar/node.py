@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from blazar import store
@@ -18,6 +19,7 @@ from blazar.supervisor.fleet import Fleet
 if TYPE_CHECKING:
     from blazar.config.paths import Paths
     from blazar.config.schema import Config
+    from blazar.models.library import Library
 
 
 class Node:
@@ -34,6 +36,13 @@ class Node:
         self.gate = Gate(config.admission, self.clock)
         self.relay = Relay(config.relay)
         self._deaf = self.events.listen(self._heard)
+
+    @cached_property
+    def library(self) -> Library:
+        """What gets and keeps models. It works in threads, and so has a view of the catalogue of its own."""
+        from blazar.models.library import Library  # noqa: PLC0415  (most days nothing is fetched)
+
+        return Library(self.paths, self.config, Catalogue(self.store))
 
     async def start(self) -> None:
         """Sweep what an earlier life left, then be ready for requests."""

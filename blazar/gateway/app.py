@@ -18,6 +18,7 @@ from blazar.gateway.anthropic.messages import CountTokens, Messages
 from blazar.gateway.control.engine import EngineView
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.guard import Guard
+from blazar.gateway.ollama.manage import Copy, Delete, Pull
 from blazar.gateway.ollama.models import Greeting, Ps, Show, Tags, Version
 from blazar.gateway.ollama.text import Chat, Generate
 from blazar.gateway.openai.models import Models, OneModel
@@ -56,6 +57,9 @@ def routes(node: Node) -> dict[str, Any]:
         "/api/ps": Ps(node),
         "/api/show": Show(node),
         "/api/version": Version(),
+        "/api/copy": Copy(node),
+        "/api/delete": Delete(node),
+        "/api/pull": Pull(node),
         "/api/errors": Errors(),
         "/slots": EngineView(node, "/slots"),
         "/props": EngineView(node, "/props"),

@@ -9,7 +9,7 @@ import secrets
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
-from blazar.errors import BlazarError, Internal, ShuttingDown
+from blazar.errors import BlazarError, Internal, OriginForbidden, ShuttingDown
 from blazar.gateway import errors
 from blazar.gateway.context import Context, Message, Receive, Scope, Send
 from blazar.gateway.watch import Watch
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from blazar.gateway.context import ASGI
     from blazar.gateway.guard import Guard
 
+_LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _log = logging.getLogger("blazar.gateway")
 
 
@@ -121,12 +122,18 @@ class Shell:
             return None
         if "*" in self._origins or origin in self._origins:
             return origin
-        name = origin.rpartition("://")[2].rsplit(":", 1)[0]
-        return origin if name in {"localhost", "127.0.0.1", "[::1]"} else None
+        scheme, _, rest = origin.rpartition("://")
+        # Programs that are built like pages (extensions, editors, desktop shells) are no pages of the web.
+        own = rest.rsplit(":", 1)[0] in _LOCAL or (scheme and scheme not in {"http", "https"})
+        own = own or rest == context.header(b"host")
+        return origin if own else None
 
     def _with_cors(self, context: Context, send: Send) -> Send:
         origin = self._allowed_origin(context)
         if origin is None:
+            # Not being able to read the answer would not keep a page from having it made.
+            if (asked := context.header(b"origin")) is not None:
+                raise OriginForbidden(asked)
             return send
         extra = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
 

@@ -168,12 +168,20 @@ async def test_a_fault_of_ours_is_logged_and_named_by_its_trace_only(caplog: pyt
 
 @pytest.mark.parametrize(
     ("origin", "allowed"),
-    [("http://localhost:3000", True), ("https://evil.example", False), ("http://127.0.0.1", True), ("null", False)],
+    [
+        ("http://localhost:3000", True),
+        ("https://evil.example", False),
+        ("http://127.0.0.1", True),
+        ("null", False),
+        ("chrome-extension://abcdef", True),
+        ("http://localhost.evil.example", False),
+    ],
 )
 async def test_pages_of_this_machine_may_call(origin: str, allowed: bool) -> None:
     sent = Sent()
     await shell(plain)(scope(origin=origin), Leaving, sent)  # type: ignore[arg-type]
     assert (sent.headers.get("access-control-allow-origin") == origin) is allowed
+    assert sent.status == (200 if allowed else 403), "and nothing is done for a page that may not"
 
 
 async def test_pages_that_the_owner_named_may_call() -> None:
