@@ -53,7 +53,8 @@ def test_a_copy_and_its_end(client: ollama.Client) -> None:
 def test_a_model_that_answers_is_not_deleted(server: Server, client: ollama.Client) -> None:
     body = {"model": "tiny", "prompt": "x", "options": {"num_predict": 4000, "temperature": 0}}
     with httpx.stream("POST", f"{server.url}/api/generate", json=body, timeout=30) as answer:
-        next(answer.iter_bytes())
+        pieces = answer.iter_bytes()
+        next(pieces)
         with pytest.raises(ollama.ResponseError, match="answering") as refused:
             client.delete("tiny")
         assert refused.value.status_code == 409
