@@ -15,7 +15,7 @@ from blazar import _native
 from blazar.errors import BadRequest, BlazarError, Internal, MethodNotAllowed, NotFound, PayloadTooLarge
 from blazar.gateway import errors
 from blazar.gateway.anthropic.messages import CountTokens, Messages
-from blazar.gateway.control.engine import EngineView
+from blazar.gateway.control.engine import EngineTool, EngineView
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.guard import Guard
 from blazar.gateway.ollama.manage import Copy, Delete, Pull
@@ -63,6 +63,7 @@ def routes(node: Node) -> dict[str, Any]:
         "/api/errors": Errors(),
         "/slots": EngineView(node, "/slots"),
         "/props": EngineView(node, "/props"),
+        **{path: EngineTool(node, path) for path in ("/tokenize", "/detokenize", "/apply-template")},
         "/health": health,
         "/healthz": health,
     }

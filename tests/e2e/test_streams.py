@@ -99,3 +99,15 @@ async def test_utf8_survives_every_dialect(server: Server, stream: bool) -> None
         third = three.json()["message"]["content"]
     assert first == second == third
     assert first
+
+
+def test_the_engines_tools_answer_under_its_own_paths(server: Server) -> None:
+    with httpx.Client(base_url=server.url, timeout=30) as client:
+        tokens = client.post("/tokenize", json={"model": "tiny", "content": "abc"}).json()["tokens"]
+        assert len(tokens) == 3
+        assert client.post("/detokenize", json={"tokens": tokens}).json()["content"] == "abc", "the only one loaded"
+        messages = [{"role": "user", "content": "hi"}]
+        prompt = client.post("/apply-template?model=tiny", json={"messages": messages}).json()["prompt"]
+        assert prompt == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+        assert client.post("/tokenize", json={"model": "nobody", "content": "abc"}).status_code == 404
+        assert client.post("/tokenize", content=b"{").status_code == 400

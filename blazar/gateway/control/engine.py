@@ -1,16 +1,55 @@
-"""Engine utilities: ``/slots`` and ``/props`` of the model that the request names, or of the only one loaded."""
+"""What an engine answers by itself: ``/slots``, ``/props``, ``/tokenize``, ``/detokenize``, ``/apply-template``.
+
+The model is the one that the request names, or the only one loaded.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from blazar.errors import BadRequest, NotFound
+import msgspec
+
+from blazar.errors import BadRequest, NotFound, PayloadTooLarge
 from blazar.gateway.exchange import call
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
 
     from blazar.node import Node
+
+
+class _Named(msgspec.Struct):
+    model: str = ""
+
+
+class EngineTool:
+    """A POST that the engine answers without generating; the model is loaded when it is not."""
+
+    def __init__(self, node: Node, path: str) -> None:
+        self._node = node
+        self._path = path
+
+    async def on_post(self, req: Request, resp: Response) -> None:
+        """The engine's own answer."""
+        node, context = self._node, req.scope["blazar"]
+        bound = node.config.server.max_body_bytes
+        body = await req.stream.read(bound + 1)
+        if len(body) > bound:
+            raise PayloadTooLarge(bound)
+        try:
+            named = msgspec.json.decode(body, type=_Named).model
+        except msgspec.DecodeError as error:
+            raise BadRequest(f"The body is not what {self._path} takes: {error}.") from None
+        model = node.catalogue.find(wanted(node, req, named))
+        context.model = model.name
+        context.watch_client()
+        held = await node.fleet.ensure_ready(model)
+        context.finally_do(partial(held.release, None))
+        status, content_type, answer = await call(node, context, held.instance, "POST", self._path, body)
+        resp.status = status
+        resp.content_type = content_type
+        resp.data = answer
 
 
 class EngineView:
@@ -23,7 +62,7 @@ class EngineView:
     async def on_get(self, req: Request, resp: Response) -> None:
         """The engine's own answer."""
         context = req.scope["blazar"]
-        instance = self._node.fleet.loaded(self._name(req))
+        instance = self._node.fleet.loaded(self._node.catalogue.find(wanted(self._node, req)).name)
         if instance is None:
             raise NotFound("model loaded under that name")
         status, content_type, body = await call(self._node, context, instance, "GET", self._path)
@@ -31,13 +70,15 @@ class EngineView:
         resp.content_type = content_type
         resp.data = body
 
-    def _name(self, req: Request) -> str:
-        asked = req.get_header("x-blazar-model") or req.get_param("model")
-        if asked:
-            return self._node.catalogue.find(asked).name
-        loaded = [view.model.name for view in self._node.fleet.snapshot()]
-        if len(loaded) == 1:
-            return loaded[0]
-        if not loaded:
-            raise NotFound("loaded model")
-        raise BadRequest(f"Several models are loaded; say which with ?model=: {', '.join(loaded)}.", param="model")
+
+def wanted(node: Node, req: Request, named: str = "") -> str:
+    """The model's name: from the header, the query, ``named`` in the body, or the only one loaded."""
+    asked = req.get_header("x-blazar-model") or req.get_param("model") or named
+    if asked:
+        return asked
+    loaded = [view.model.name for view in node.fleet.snapshot()]
+    if len(loaded) == 1:
+        return loaded[0]
+    if not loaded:
+        raise NotFound("loaded model")
+    raise BadRequest(f"Several models are loaded; say which with ?model=: {', '.join(loaded)}.", param="model")
