@@ -34,6 +34,8 @@ def run(steps: Sequence[Step]) -> int:
     """Run, print a table and the summary line; 0 when nothing failed."""
     # Whatever a step leaves behind, even in a session of its own, becomes our child and can be found.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # A shell that runs us in its background has Ctrl-C ignored, which every child would inherit and some tests send.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     outcomes = [_one(step) for step in steps]
     print()
     for outcome in outcomes:
