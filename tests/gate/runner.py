@@ -92,7 +92,7 @@ def _execute(command: list[str], out: int, limit_s: float) -> int:
 
 def _end_leftovers() -> int:
     """SIGKILL whatever still descends from us, and reap it; how many there were."""
-    ended = 0
+    ended: set[int] = set()
     grace = time.monotonic() + 2
     while left := _children():
         # What is on its way out by itself is no leftover.
@@ -102,9 +102,9 @@ def _end_leftovers() -> int:
             for pid in left:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                    ended += 1
+                    ended.add(pid)  # one that takes a while to die is still one
         _reap()
-    return ended
+    return len(ended)
 
 
 def _children() -> list[int]:
