@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ class Node:
         self.fleet = Fleet(config, paths, self.catalogue, self.store, self.events, self.clock)
         self.gate = Gate(config.admission, self.clock)
         self.relay = Relay(config.relay)
+        # What is to hear that Blazar stops, before its parts do.
+        self.leaving: set[Callable[[], None]] = set()
         self._deaf = self.events.listen(self._heard)
 
     @cached_property
@@ -56,6 +59,8 @@ class Node:
 
     async def stop(self) -> None:
         """End every answer with a word, then every child."""
+        for tell in tuple(self.leaving):
+            tell()
         leaving = ShuttingDown()
         self.relay.stop(Reason("unavailable", leaving.code, leaving.message))
         self.gate.close(leaving)

@@ -24,9 +24,9 @@ from blazar.errors import (
     EngineCrashed,
     GatewayTimeout,
     Internal,
-    PayloadTooLarge,
     PromptTooLong,
 )
+from blazar.gateway.body import whole
 from blazar.relay.delivery import Reason
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ async def read(node: Node, route: str, req: Request) -> _native.Inbound:
 
     Raises PayloadTooLarge, whatever the headers said of the length; BadRequest with the path of the fault.
     """
-    bound = node.config.server.max_body_bytes
-    body: bytes = await req.stream.read(bound + 1)
-    if len(body) > bound:
-        raise PayloadTooLarge(bound)
+    body = await whole(node, req)
     try:
         return _native.parse(route, body)
     except _native.BadInput as bad:

@@ -8,7 +8,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from blazar.errors import PortTaken
+from blazar.errors import Conflict, PortTaken
 from blazar.supervisor import detach, effects, listeners
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ def serve(config: Config, paths: Paths) -> int:
 
     server = config.server
     port = _free_port(server.host, server.port)
+    if (other := detach.running(paths)) is not None:
+        # The fleet's lock would keep the two apart, but only after our record had replaced the other's.
+        raise Conflict(f"Another Blazar (pid {other.pid}) uses {paths.data}; it is at port {other.port}.")
     os.environ["BLAZAR_SERVER_HOST"] = server.host
     os.environ["BLAZAR_SERVER_PORT"] = str(port)
     logging.basicConfig(level=server.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -143,3 +143,11 @@ def test_a_taken_port_is_exit_three(own: Server) -> None:
     assert done.returncode == 3
     assert str(own.port) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_second_daemon_of_one_home_is_refused_and_harms_nothing(own: Server) -> None:
+    done = own.cli("serve", "--port", "0", check=False)
+    assert done.returncode == 1
+    assert str(own.port) in done.stderr
+    assert httpx.get(f"{own.url}/health").status_code == 200
+    assert own.cli("stop").stderr.startswith("Stopped the Blazar daemon"), "the record is still the first one's"

@@ -98,6 +98,20 @@ def test_a_client_that_leaves_stops_its_pull(server: Server, client: ollama.Clie
     assert client.pull(f"{web.url}/other.gguf").status == "success"
 
 
+def test_a_daemon_that_stops_ends_its_pulls_with_a_word(server: Server, web: Web) -> None:
+    web.pause_s = 0.3
+    with httpx.stream("POST", f"{server.url}/api/pull", json={"model": f"{web.url}/other.gguf"}, timeout=30) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        assert server.process is not None
+        server.process.terminate()
+        asked = time.monotonic()
+        last = list(lines)[-1]
+    assert "SHUTTING_DOWN" in last
+    assert server.process.wait(20) == 0
+    assert time.monotonic() - asked < 5
+
+
 def test_a_page_of_another_site_can_do_nothing(server: Server) -> None:
     foreign = {"origin": "https://evil.example", "content-type": "text/plain"}
     body = '{"source":"tiny","destination":"taken"}'

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from blazar.errors import BadRequest, NotFound, PayloadTooLarge
+from blazar.errors import BadRequest, NotFound
+from blazar.gateway.body import typed, whole
 from blazar.gateway.exchange import call
 
 if TYPE_CHECKING:
@@ -33,15 +34,8 @@ class EngineTool:
     async def on_post(self, req: Request, resp: Response) -> None:
         """The engine's own answer."""
         node, context = self._node, req.scope["blazar"]
-        bound = node.config.server.max_body_bytes
-        body = await req.stream.read(bound + 1)
-        if len(body) > bound:
-            raise PayloadTooLarge(bound)
-        try:
-            named = msgspec.json.decode(body, type=_Named).model
-        except msgspec.DecodeError as error:
-            raise BadRequest(f"The body is not what {self._path} takes: {error}.") from None
-        model = node.catalogue.find(wanted(node, req, named))
+        body = await whole(node, req)
+        model = node.catalogue.find(wanted(node, req, typed(body, _Named, self._path).model))
         context.model = model.name
         context.watch_client()
         held = await node.fleet.ensure_ready(model)

@@ -6,11 +6,12 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from blazar.errors import BadRequest, BlazarError, Conflict, Internal, ModelNotFound
+from blazar.errors import BadRequest, BlazarError, Conflict, Internal, ModelNotFound, ShuttingDown
+from blazar.gateway.body import typed, whole
 from blazar.models import reference
 from blazar.models.progress import Progress
 
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     from blazar.node import Node
 
 _log = logging.getLogger("blazar.gateway")
-_MOST_BYTES = 65536
 _NDJSON = "application/x-ndjson"
-Body = TypeVar("Body")
 
 
 class _Copy(msgspec.Struct):
@@ -44,13 +43,6 @@ class _Named(msgspec.Struct):
         return self.model or self.name
 
 
-async def _read(req: Request, kind: type[Body]) -> Body:
-    try:
-        return msgspec.json.decode(await req.stream.read(_MOST_BYTES), type=kind)
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"The body is not what {req.path} takes: {error}.") from None
-
-
 class Copy:
     """A second name for a model."""
 
@@ -59,7 +51,7 @@ class Copy:
 
     async def on_post(self, req: Request, resp: Response) -> None:
         """Costs no space. Answers without a body."""
-        asked = await _read(req, _Copy)
+        asked = typed(await whole(self._node, req), _Copy, req.path)
         if not (asked.source and asked.destination):
             raise BadRequest("source and destination are required", param="source")
         await asyncio.to_thread(self._node.library.copy, asked.source, asked.destination)
@@ -73,7 +65,7 @@ class Delete:
 
     async def on_delete(self, req: Request, resp: Response) -> None:
         """Takes it out of memory first. Raises Conflict while somebody is being answered by it."""
-        asked = await _read(req, _Named)
+        asked = typed(await whole(self._node, req), _Named, req.path)
         model = self._node.catalogue.find(asked.wanted)
         fleet = self._node.fleet
         gone = await fleet.unload(model.name, "it is removed")
@@ -92,7 +84,7 @@ class Pull:
         """A line for each step, or with ``stream: false`` the last alone. A client that leaves stops it; what came is
         gone on with the next time.
         """
-        asked = await _read(req, _Named)
+        asked = typed(await whole(self._node, req), _Named, req.path)
         source = self._source(asked.wanted)
         if source is None:
             resp.content_type = _NDJSON if asked.stream else "application/json"
@@ -131,8 +123,10 @@ class Work:
     def __init__(self, node: Node, source: str, trace: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._steps: asyncio.Queue[Progress | None] = asyncio.Queue()
-        self._stopped = False
+        self._stopped: BlazarError | None = None
         self._trace = trace
+        self._leaving = node.leaving
+        self._leaving.add(self.leave)
         self._task = asyncio.ensure_future(asyncio.to_thread(self._pull, node, source))
         self._task.add_done_callback(self._ended)
 
@@ -149,6 +143,8 @@ class Work:
                 status = "verifying sha256 digest" if step.phase == "verify" else f"pulling {step.what}"
                 yield _line({"status": status, "digest": what, "total": step.total, "completed": step.done})
         try:
+            if isinstance(self._stopped, ShuttingDown):
+                raise self._stopped
             await self._task
         except BlazarError as error:
             yield _line({"error": error.message, "blazar_code": error.code})
@@ -161,18 +157,24 @@ class Work:
 
     def stop(self) -> None:
         """Nobody waits for it any more: it ends at its next step."""
-        self._stopped = True
+        self._stopped = self._stopped or Conflict("The client of this pull left.")
+
+    def leave(self) -> None:
+        """The daemon stops: whoever waits hears of it at once."""
+        self._stopped = ShuttingDown()
+        self._steps.put_nowait(None)
 
     def _pull(self, node: Node, source: str) -> Model:
         return node.library.pull(source, self._tell)
 
     def _tell(self, step: Progress) -> None:
         """In the pull's thread. An exception out of it stops the pull."""
-        if self._stopped:
-            raise Conflict("The client of this pull left.")
+        if self._stopped is not None:
+            raise self._stopped
         self._loop.call_soon_threadsafe(self._steps.put_nowait, step)
 
     def _ended(self, task: asyncio.Future[Model]) -> None:
+        self._leaving.discard(self.leave)
         self._steps.put_nowait(None)
         if not task.cancelled():
             task.exception()  # whoever waits gets it; when nobody does, there is nobody to tell

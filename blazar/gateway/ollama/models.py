@@ -9,6 +9,7 @@ import msgspec
 from blazar import _native
 from blazar.clock import rfc3339
 from blazar.errors import BadRequest
+from blazar.gateway.body import typed, whole
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
@@ -100,10 +101,7 @@ class Show:
 
     async def on_post(self, req: Request, resp: Response) -> None:
         """Details from its header; long arrays only with ``verbose``."""
-        try:
-            asked = msgspec.json.decode(await req.stream.read(65536), type=_ShowRequest)
-        except msgspec.DecodeError as error:
-            raise BadRequest(f"The body is not what /api/show takes: {error}.") from None
+        asked = typed(await whole(self._node, req), _ShowRequest, req.path)
         if not (asked.model or asked.name):
             raise BadRequest("model is required", param="model")
         model = self._node.catalogue.find(asked.model or asked.name)
