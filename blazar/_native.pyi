@@ -36,11 +36,47 @@ class Inbound:
     def has_tools(self) -> bool: ...
     @property
     def has_images(self) -> bool: ...
+    @property
+    def dropped_tools(self) -> list[str]:
+        """Types of tools that were offered and that nobody here can run."""
+    @property
+    def schema(self) -> str | None:
+        """JSON Schema of the answer that was asked for; None for free text."""
+    @property
+    def store(self) -> bool:
+        """A response that is to be kept."""
+    @property
+    def background(self) -> bool:
+        """A response that goes on without its client."""
+    @property
+    def previous(self) -> str | None:
+        """The id of the response that this one goes on from."""
+    @property
+    def items(self) -> str:
+        """A response's input as a JSON array of items."""
+    def after(self, earlier: bytes, /) -> Inbound:
+        """The same request after an earlier conversation, a JSON array of items. Raises BadInput."""
+    def streamed(self, stream: bool, /) -> Inbound:
+        """The same request, streamed or not."""
 
 def parse(route: str, body: bytes) -> Inbound:
-    """Read a body. Routes: ``openai.chat``, ``openai.text``, ``ollama.chat``, ``ollama.generate``,
-    ``anthropic.messages``, ``anthropic.count``. Raises BadInput; ValueError for an unknown route.
+    """Read a body. Routes: ``openai.chat``, ``openai.text``, ``openai.responses``, ``ollama.chat``,
+    ``ollama.generate``, ``anthropic.messages``, ``anthropic.count``. Raises BadInput; ValueError for an unknown route.
     """
+
+@final
+class Prelude:
+    """What a client's stream says before any engine does, in the request's dialect."""
+
+    def __new__(cls, inbound: Inbound, *, id: str, created_ns: int, started_ns: int) -> Prelude: ...
+    @property
+    def content_type(self) -> str: ...
+    def start(self, now_ns: int, /) -> bytes:
+        """What a stream begins with."""
+    def keep_alive(self, now_ns: int, /) -> bytes:
+        """Something that keeps the stream open."""
+    def fail(self, status: int, code: str, message: str, now_ns: int, /) -> bytes:
+        """The dialect's error in a stream; nothing may follow it."""
 
 def count_request(inbound: Inbound, family: str, alias: str) -> tuple[str, bytes]:
     """Path and body of the engine's request that counts the prompt's tokens."""
@@ -112,7 +148,14 @@ class Exchange:
         """The engine closed its side."""
     def fail(self, kind: str, code: str, message: str, now_ns: int) -> bytes:
         """A failure that only the caller knows; returns the in-stream error if bytes flowed."""
-    def keep_alive(self) -> bytes: ...
+    def keep_alive(self, now_ns: int, /) -> bytes:
+        """Something that keeps an idle stream open."""
+    @property
+    def document(self) -> bytes:
+        """The finished answer as an object to keep, where the client asked for that; else nothing."""
+    @property
+    def texts(self) -> list[str]:
+        """The visible text of each choice, where the answer is whole and must have a shape; else none."""
 
 @final
 class Call:

@@ -138,8 +138,8 @@ class NotFound(BlazarError):
 
     code, status, summary = "NOT_FOUND", 404, "no such route or object"
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"There is no {what} here.")
+    def __init__(self, what: str, *, param: str | None = None) -> None:
+        super().__init__(f"There is no {what} here.", param=param)
 
 
 class MethodNotAllowed(BlazarError):

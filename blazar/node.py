@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -50,6 +51,8 @@ class Node:
     async def start(self) -> None:
         """Sweep what an earlier life left, then be ready for requests."""
         await self.fleet.start()
+        # What an earlier life was killed over will not go on.
+        self.store.responses.abandoned(json.dumps({"code": "server_error", "message": "Blazar was stopped."}))
         self.relay.start()
         # What exists now stays for good: the collector need not look at it again, nor often at what a request makes,
         # which is freed by its reference counts.

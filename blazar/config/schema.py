@@ -85,6 +85,9 @@ class Relay(Section, frozen=True):
     connect_s: Annotated[Seconds, Meta(description="longest wait for an engine to take a connection")] = 5
     head_s: Annotated[Seconds, Meta(description="longest wait for the first byte of an engine's answer")] = 600
     idle_s: Annotated[Seconds, Meta(description="longest silence in the middle of an engine's answer")] = 120
+    ping_s: Annotated[
+        Seconds, Meta(description="silence after which a stream gets a sign of life, be it queued or loading; 0: never")
+    ] = 5
     buffer_bytes: Annotated[
         int, Meta(ge=4096, description="bytes kept for a slow client before its engine is held back")
     ] = 256 * 1024
@@ -96,6 +99,15 @@ class Models(Section, frozen=True):
     pip_args: Annotated[tuple[str, ...], Meta(description="further arguments for pip when it fetches a model")] = ()
 
 
+class Responses(Section, frozen=True):
+    """Responses that clients of OpenAI's Responses API have kept."""
+
+    keep_bytes: Annotated[Bytes, Meta(description="bytes of kept responses; the oldest leave first")] = (
+        256 * 1024 * 1024
+    )
+    keep_days: Annotated[float, Meta(ge=0, description="days that a kept response stays")] = 30
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The whole file."""
 
@@ -105,3 +117,4 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     admission: Admission = Admission()
     relay: Relay = Relay()
     models: Models = Models()
+    responses: Responses = Responses()

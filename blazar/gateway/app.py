@@ -21,7 +21,9 @@ from blazar.gateway.guard import Guard
 from blazar.gateway.ollama.manage import Copy, Delete, Pull
 from blazar.gateway.ollama.models import Greeting, Ps, Show, Tags, Version
 from blazar.gateway.ollama.text import Chat, Generate
+from blazar.gateway.openai.background import Jobs
 from blazar.gateway.openai.models import Models, OneModel
+from blazar.gateway.openai.responses import Cancel, InputItems, InputTokens, OneResponse, Responses
 from blazar.gateway.openai.text import ChatCompletions, Completions
 from blazar.gateway.shell import Shell
 
@@ -39,12 +41,21 @@ def routes(node: Node) -> dict[str, Any]:
     """Every path with the resource that answers it."""
     chat, text, messages, count = ChatCompletions(node), Completions(node), Messages(node), CountTokens(node)
     health = Health(node)
+    jobs = Jobs(node)
+    responses = {
+        "/responses": Responses(node, jobs),
+        "/responses/input_tokens": InputTokens(node),
+        "/responses/{id}": OneResponse(node, jobs),
+        "/responses/{id}/cancel": Cancel(node, jobs),
+        "/responses/{id}/input_items": InputItems(node),
+    }
     return {
         "/": Greeting(),
         "/v1/chat/completions": chat,
         "/v1/completions": text,
         "/v1/models": Models(node),
         "/v1/models/{name:path}": OneModel(node),
+        **{f"{prefix}{path}": resource for prefix in ("", "/v1", "/v1/v1") for path, resource in responses.items()},
         "/v1/messages": messages,
         "/v1/messages/count_tokens": count,
         # Clients whose base URL already ends in /v1 say it twice.
@@ -86,6 +97,7 @@ def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
         shutdown=node.stop,
         cors_origins=server.cors_origins,
         close_on=close_on,
+        ping_s=node.config.relay.ping_s,
     )
 
 
@@ -99,6 +111,10 @@ async def _start(node: Node) -> None:
 async def _refused(req: Request, resp: Response, error: BlazarError, params: dict[str, Any]) -> None:
     context = req.scope["blazar"]
     context.status = error.status
+    if context.early:
+        resp.stream = None
+        resp.data = context.failed(error)
+        return
     rendered = errors.render(error, errors.dialect_of(context.path, req.scope["headers"]), context.trace)
     resp.status = rendered.status
     for name, value in rendered.headers:

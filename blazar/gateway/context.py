@@ -1,17 +1,19 @@
-"""What is known of one HTTP request from its first byte to its last, and what must be given back when it ends."""
+"""What is known of one HTTP request from its first byte to its last, and how its stream is kept open."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from blazar import _native
+from blazar.gateway.errand import Errand
 
 if TYPE_CHECKING:
+    from blazar.errors import BlazarError
+    from blazar.gateway.silence import Silence
     from blazar.gateway.watch import Watch
-
-_log = logging.getLogger("blazar.gateway")
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -19,72 +21,75 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+# Proxies are to pass a stream on as it comes.
+UNCACHED: tuple[tuple[str, str], ...] = (("cache-control", "no-cache"), ("x-accel-buffering", "no"))
 
-class Context:
-    """One request. Whoever acquires a thing leaves its return with :meth:`finally_do`; all are done, the last first,
-    when the request is over, however it ends. Marks are monotonic nanoseconds.
-    """
+
+class Flow(Protocol):
+    """A stream's source. ``flowing``: its reader waits for more, so that something may be said in between."""
+
+    @property
+    def flowing(self) -> bool:
+        """Nothing is on its way to the client now."""
+
+    @property
+    def held_back(self) -> bool:
+        """The client is slower than the engine."""
+
+    @property
+    def last_ns(self) -> int:
+        """When something came from the engine."""
+
+
+class Speaker(Protocol):
+    """What knows a dialect's words for an idle stream."""
+
+    def keep_alive(self, now_ns: int, /) -> bytes:
+        """Something that keeps it open."""
+
+
+class Context(Errand):
+    """One request."""
 
     __slots__ = (
+        "_flow",
+        "_inbound",
+        "_prelude",
         "_receive",
-        "_returns",
         "_send",
+        "_silence",
+        "_speaker",
+        "_told_ns",
         "_watch",
+        "early",
         "gone",
-        "headers",
-        "load_ns",
-        "model",
-        "over",
         "path",
-        "queue_ns",
         "scope",
-        "started_ns",
         "status",
         "streaming",
         "task",
-        "trace",
-        "usage",
-        "warnings",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, trace: str, watch: Watch) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, trace: str, watch: Watch, silence: Silence | None = None
+    ) -> None:
+        super().__init__(trace, dict(scope["headers"]))
         self.scope = scope
         self.path: str = scope["path"]
-        self.trace = trace
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self._returns: list[Callable[[], object]] = []
-        self.started_ns = monotonic_ns()
         self.task = asyncio.current_task()
         self.gone = False
-        self.over = False
         self.status = 200
         self.streaming = False
-        self.model = ""
-        self.load_ns = 0
-        self.queue_ns = 0
-        self.usage: tuple[int, int, int] | None = None
-        self.warnings: list[str] = []
+        self.early = False
         self._receive = receive
         self._send = send
         self._watch = watch
-
-    def header(self, name: bytes) -> str | None:
-        """The header of that lower-case name."""
-        value = self.headers.get(name)
-        return None if value is None else value.decode("latin-1")
-
-    def finally_do(self, give_back: Callable[[], object]) -> None:
-        """Call ``give_back`` when the request is over."""
-        self._returns.append(give_back)
-
-    def give_everything_back(self) -> None:
-        """The request is over. One return that fails does not keep the others from being done."""
-        self.over = True
-        while self._returns:
-            try:
-                self._returns.pop()()
-            except Exception:  # noqa: BLE001  (a fault of ours: it is logged, and the rest must still be given back)
-                _log.exception("trace %s could not give something back", self.trace)
+        self._silence = silence
+        self._inbound: _native.Inbound | None = None
+        self._prelude: _native.Prelude | None = None
+        self._flow: Flow | None = None
+        self._speaker: Speaker | None = None
+        self._told_ns = 0
 
     def watch_client(self) -> None:
         """From now on, a client that leaves cancels this request. Call once the body has been read."""
@@ -99,6 +104,16 @@ class Context:
         leaving: Any = self._receive()
         leaving.add_done_callback(self._left)
 
+    def wrap_send(self, wrap: Callable[[Send], Send]) -> None:
+        """Have what is sent pass through ``wrap``."""
+        self._send = wrap(self._send)
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """Send an ASGI message. The head of a stream that was opened early is not sent twice."""
+        if self.early and message["type"] == "http.response.start":
+            return _nothing()
+        return self._send(message)
+
     def send_more(self, body: bytes) -> Awaitable[object] | None:
         """Send a piece of a body whose beginning is out, without waiting; None, or what is to be awaited before more.
 
@@ -106,6 +121,62 @@ class Context:
         """
         sent = self._send({"type": "http.response.body", "body": body, "more_body": True})
         return sent if hasattr(sent, "add_done_callback") or isinstance(sent, Coroutine) else None
+
+    # A stream that has nothing to say yet.
+
+    def keep_open(self, inbound: _native.Inbound) -> None:
+        """The answer to ``inbound`` is a stream: have its silences broken from now on."""
+        if self._silence is not None:
+            self._inbound = inbound
+            self._told_ns = self.started_ns
+            self._silence.add(self)
+
+    def flows(self, flow: Flow, speaker: Speaker) -> None:
+        """The answer is on its way through ``flow``."""
+        self._flow, self._speaker = flow, speaker
+
+    def quiet_ns(self, now_ns: int) -> int:
+        """How long the client has heard nothing."""
+        heard_ns = self._told_ns
+        if self._flow is not None:
+            if self._flow.held_back:
+                return 0
+            heard_ns = max(heard_ns, self._flow.last_ns)
+        return now_ns - heard_ns
+
+    def break_silence(self, now_ns: int) -> None:
+        """Say in the client's dialect that it goes on; open its stream if need be."""
+        if self.streaming and not (self._flow is not None and self._flow.flowing):
+            return
+        self._told_ns = now_ns
+        prelude = self.prelude()
+        if not self.streaming and not self.early:
+            head = (("content-type", prelude.content_type), ("x-blazar-trace-id", self.trace), *UNCACHED)
+            raw = [(key.encode(), value.encode("latin-1")) for key, value in head]
+            self._push(self._send({"type": "http.response.start", "status": 200, "headers": raw}))
+            self.early = True
+        said = (self._speaker or prelude).keep_alive(now_ns)
+        if said:
+            self._push(self.send_more(said))
+
+    def failed(self, error: BlazarError) -> bytes:
+        """``error`` as the end of a stream that was opened early."""
+        return self.prelude().fail(error.status, error.code, error.message, monotonic_ns())
+
+    def prelude(self) -> _native.Prelude:
+        """What can be said before an engine answers."""
+        if self._prelude is None:
+            assert self._inbound is not None
+            self._prelude = _native.Prelude(
+                self._inbound, id=self.id, created_ns=self.created_ns, started_ns=self.started_ns
+            )
+        return self._prelude
+
+    def _push(self, sent: Awaitable[object] | None) -> None:
+        """Order is kept by the server; nobody waits for it here, and a client that left is told of elsewhere."""
+        if isinstance(sent, Coroutine):
+            pushed = asyncio.ensure_future(sent)
+            self.finally_do(pushed.cancel)
 
     def _left(self, told: Any) -> None:
         if self.over:
@@ -122,3 +193,7 @@ def of(scope: Scope) -> Context:
     """The context that the shell put into a request's scope."""
     context: Context = scope["blazar"]
     return context
+
+
+async def _nothing() -> None:
+    """A message that is not sent."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from random import getrandbits
-from time import monotonic_ns, time_ns
+from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,13 +25,18 @@ from blazar.errors import (
     Internal,
     PromptTooLong,
 )
+from blazar.gateway import structured
 from blazar.gateway.body import whole
+from blazar.gateway.context import UNCACHED
 from blazar.relay.delivery import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from falcon.asgi import Request, Response
 
     from blazar.gateway.context import Context
+    from blazar.gateway.errand import Errand
     from blazar.node import Node
     from blazar.relay.delivery import Delivery
     from blazar.supervisor.instance import Instance, Lease
@@ -40,8 +44,6 @@ if TYPE_CHECKING:
 _DEATH_S = 0.25
 _CALL_LIMIT = 16 * 1024 * 1024
 _PRIORITIES = {"high": HIGH, "low": LOW}
-# Proxies are to pass a stream on as it comes.
-_UNCACHED: tuple[tuple[str, str], ...] = (("cache-control", "no-cache"), ("x-accel-buffering", "no"))
 
 
 async def read(node: Node, route: str, req: Request) -> _native.Inbound:
@@ -57,90 +59,143 @@ async def read(node: Node, route: str, req: Request) -> _native.Inbound:
         raise BadRequest(message, param=path or None) from None
 
 
-async def lease(node: Node, context: Context, inbound: _native.Inbound) -> Lease:
+async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
     """Have the request's model loaded and held until the request is over."""
     model = node.catalogue.find(inbound.model)
-    context.model = model.name
+    errand.model = model.name
     if inbound.thinks and "thinking" not in model.capabilities:
-        _cannot_think(context, inbound.route)
+        _cannot_think(errand, inbound.route)
     before = monotonic_ns()
-    held = await node.fleet.ensure_ready(model, context=inbound.num_ctx or _asked_context(context))
+    held = await node.fleet.ensure_ready(model, context=inbound.num_ctx or _asked_context(errand))
     keep_alive = inbound.keep_alive_s
-    context.finally_do(partial(held.release, keep_alive))
-    context.load_ns = monotonic_ns() - before
+    errand.finally_do(partial(held.release, keep_alive))
+    errand.load_ns = monotonic_ns() - before
     return held
 
 
-def _cannot_think(context: Context, route: str) -> None:
+def _cannot_think(errand: Errand, route: str) -> None:
     """Ollama refuses what OpenAI's and Anthropic's clients ask of every model; those are told that it had no effect."""
-    why = f"'{context.model}' does not support thinking: its chat template has no place for it."
+    why = f"'{errand.model}' does not support thinking: its chat template has no place for it."
     if route.startswith("ollama."):
         raise BadRequest(f"{why} Leave out think.", param="think")
-    context.warnings.append(why)
+    errand.warnings.append(why)
 
 
-async def answer(node: Node, inbound: _native.Inbound, req: Request, resp: Response) -> None:
-    """Answer a text request whose body has been read."""
+async def answer(
+    node: Node,
+    inbound: _native.Inbound,
+    req: Request,
+    resp: Response,
+    keep: Callable[[bytes], None] | None = None,
+) -> None:
+    """Answer a text request whose body has been read. ``keep`` gets the finished answer as an object, before the
+    client has the end of it.
+    """
     context: Context = req.scope["blazar"]
     context.watch_client()
-    instance = (await lease(node, context, inbound)).instance
-    await _enter(node, context, instance)
-    exchange = _native.Exchange(
-        inbound,
-        family=instance.family,
-        alias=instance.alias,
-        host=f"{instance.host}:{instance.port}",
-        secret=instance.secret,
-        id=f"{getrandbits(128):032x}",
-        created_ns=time_ns(),
-        started_ns=context.started_ns,
-        load_ns=context.load_ns,
-    )
-    delivery = await node.relay.open(instance, exchange, lambda: _explain(instance))
-    context.finally_do(partial(_settle, node, context, exchange, delivery))
+    enforce = inbound.schema is not None and structured.enforced(context)
     if inbound.stream:
+        if enforce:
+            raise BadRequest("An answer can be enforced when it is whole only; leave out stream.", param="stream")
+        context.keep_open(inbound)
+    exchange, delivery, instance = await begin(node, context, inbound)
+    if keep is not None:
+        delivery.finished = partial(_keep, exchange, keep)
+    extra: list[tuple[str, str]] = []
+    if inbound.stream:
+        context.flows(delivery, exchange)
         await delivery.head()
         _raise_fault(exchange, instance)
         delivery.straight = context.send_more
         resp.stream = delivery
         context.streaming = True
-        extra = _UNCACHED
+        extra += UNCACHED
     else:
-        whole = await delivery.whole()
+        resp.data = await delivery.whole()
         _raise_fault(exchange, instance)
-        resp.data = whole
-        extra = ()
+        if inbound.schema is not None and (texts := exchange.texts):
+            extra.append(
+                ("x-blazar-structured-output", _header(structured.verdict(inbound.schema, texts, enforce=enforce)))
+            )
     resp.set_headers(
         (
             ("content-type", exchange.content_type),
             ("x-blazar-trace-id", context.trace),
             ("server-timing", _timing(context, exchange)),
             *extra,
-            *((("x-blazar-warnings", " ".join(context.warnings)),) if context.warnings else ()),
+            *told(context, inbound),
         )
     )
 
 
+def _keep(exchange: _native.Exchange, keep: Callable[[bytes], None]) -> None:
+    if document := exchange.document:
+        keep(document)
+
+
+async def run(node: Node, errand: Errand, inbound: _native.Inbound) -> bytes:
+    """The body of an answer that nobody streams, for whoever waits elsewhere."""
+    exchange, delivery, instance = await begin(node, errand, inbound)
+    body = await delivery.whole()
+    _raise_fault(exchange, instance)
+    return body
+
+
+async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_native.Exchange, Delivery, Instance]:
+    """Lease, enter, and send: the answer is on its way. All of it is given back when the errand is over."""
+    instance = (await lease(node, errand, inbound)).instance
+    await _enter(node, errand, instance)
+    exchange = _native.Exchange(
+        inbound,
+        family=instance.family,
+        alias=instance.alias,
+        host=f"{instance.host}:{instance.port}",
+        secret=instance.secret,
+        id=errand.id,
+        created_ns=errand.created_ns,
+        started_ns=errand.started_ns,
+        load_ns=errand.load_ns,
+    )
+    delivery = await node.relay.open(instance, exchange, lambda: _explain(instance))
+    errand.finally_do(partial(_settle, node, errand, exchange, delivery))
+    return exchange, delivery, instance
+
+
+def told(errand: Errand, inbound: _native.Inbound) -> list[tuple[str, str]]:
+    """Headers that name what had no effect."""
+    headers = []
+    if errand.warnings:
+        headers.append(("x-blazar-warnings", _header(" ".join(errand.warnings))))
+    if dropped := inbound.dropped_tools:
+        headers.append(("x-blazar-dropped-tools", _header(",".join(dropped))))
+    return headers
+
+
+def _header(text: str) -> str:
+    """``text`` as a header's value can carry it."""
+    return "".join(c if " " <= c <= "~" else "?" for c in text[:1000])
+
+
 async def call(
-    node: Node, context: Context, instance: Instance, method: str, path: str, body: bytes | None = None
+    node: Node, errand: Errand, instance: Instance, method: str, path: str, body: bytes | None = None
 ) -> tuple[int, str, bytes]:
     """Status, content type and body of a plain request to an engine, which needs no place in its queue."""
     native = _native.Call(
         method, path, body, host=f"{instance.host}:{instance.port}", secret=instance.secret, limit=_CALL_LIMIT
     )
     delivery = await node.relay.open(instance, native, lambda: _explain(instance))
-    context.finally_do(partial(node.relay.close, delivery))
+    errand.finally_do(partial(node.relay.close, delivery))
     await delivery.whole()
     if native.fault is not None:
         raise error_of(native.fault, instance)
     return native.status, native.content_type, native.body
 
 
-async def count_tokens(node: Node, context: Context, inbound: _native.Inbound) -> int:
+async def count_tokens(node: Node, errand: Errand, inbound: _native.Inbound) -> int:
     """Tokens of the request's prompt, as the model's own template and tokenizer make them."""
-    instance = (await lease(node, context, inbound)).instance
+    instance = (await lease(node, errand, inbound)).instance
     path, body = _native.count_request(inbound, instance.family, instance.alias)
-    status, _, raw = await call(node, context, instance, "POST", path, body)
+    status, _, raw = await call(node, errand, instance, "POST", path, body)
     try:
         return msgspec.json.decode(raw, type=_Counted).input_tokens
     except msgspec.DecodeError:
@@ -183,19 +238,19 @@ def _raise_fault(exchange: _native.Exchange, instance: Instance) -> None:
         raise error_of(exchange.fault, instance)
 
 
-async def _enter(node: Node, context: Context, instance: Instance) -> None:
-    asked = context.header(b"x-blazar-priority")
+async def _enter(node: Node, errand: Errand, instance: Instance) -> None:
+    asked = errand.header(b"x-blazar-priority")
     priority = NORMAL if asked is None else _PRIORITIES.get(asked, NORMAL)
     place = node.gate.place(
-        instance.generation, instance.name, instance.slots, priority=priority, deadline_ns=_deadline(context)
+        instance.generation, instance.name, instance.slots, priority=priority, deadline_ns=_deadline(errand)
     )
-    context.finally_do(place.leave)
+    errand.finally_do(place.leave)
     await place.enter()
-    context.queue_ns = place.waited_ns
+    errand.queue_ns = place.waited_ns
 
 
-def _settle(node: Node, context: Context, exchange: _native.Exchange, delivery: Delivery) -> None:
-    context.usage = exchange.usage
+def _settle(node: Node, errand: Errand, exchange: _native.Exchange, delivery: Delivery) -> None:
+    errand.usage = exchange.usage
     node.relay.close(delivery)
 
 
@@ -210,17 +265,17 @@ async def _explain(instance: Instance) -> Reason:
     return Reason("crashed", EngineCrashed.code, death.message)
 
 
-def _asked_context(context: Context) -> int | None:
-    return _number(context, b"x-blazar-num-ctx")
+def _asked_context(errand: Errand) -> int | None:
+    return _number(errand, b"x-blazar-num-ctx")
 
 
-def _deadline(context: Context) -> int | None:
-    wait_ms = _number(context, b"x-blazar-deadline-ms")
-    return None if wait_ms is None else context.started_ns + wait_ms * 1_000_000
+def _deadline(errand: Errand) -> int | None:
+    wait_ms = _number(errand, b"x-blazar-deadline-ms")
+    return None if wait_ms is None else errand.started_ns + wait_ms * 1_000_000
 
 
-def _number(context: Context, header: bytes) -> int | None:
-    value = context.header(header)
+def _number(errand: Errand, header: bytes) -> int | None:
+    value = errand.header(header)
     if value is None:
         return None
     if not value.isdecimal() or len(value) > 12:
@@ -228,11 +283,11 @@ def _number(context: Context, header: bytes) -> int | None:
     return int(value)
 
 
-def _timing(context: Context, exchange: _native.Exchange) -> str:
+def _timing(errand: Errand, exchange: _native.Exchange) -> str:
     """As the Server-Timing header wants it: milliseconds."""
     first = exchange.first_ns
-    began = context.started_ns + context.load_ns + context.queue_ns
+    began = errand.started_ns + errand.load_ns + errand.queue_ns
     prefill = 0.0 if first is None else (first - began) / 1e6
-    total = (monotonic_ns() - context.started_ns) / 1e6
-    queue, load = context.queue_ns / 1e6, context.load_ns / 1e6
+    total = (monotonic_ns() - errand.started_ns) / 1e6
+    queue, load = errand.queue_ns / 1e6, errand.load_ns / 1e6
     return f"queue;dur={queue:.3f}, load;dur={load:.3f}, prefill;dur={prefill:.3f}, total;dur={total:.3f}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from blazar.errors import BlazarError, Internal, OriginForbidden, ShuttingDown
 from blazar.gateway import errors
 from blazar.gateway.context import Context, Message, Receive, Scope, Send
+from blazar.gateway.silence import Silence
 from blazar.gateway.watch import Watch
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Shell:
         shutdown: Callable[[], Coroutine[Any, Any, None]],
         cors_origins: tuple[str, ...] = (),
         close_on: signal.Signals | None = None,
+        ping_s: float = 0,
     ) -> None:
         self._app = app
         self._guard = guard
@@ -53,6 +55,7 @@ class Shell:
         self._numbers = itertools.count(1)
         self._live: set[Context] = set()
         self._watch = Watch()
+        self._silence = Silence(ping_s)
         self._closing = False
 
     @property
@@ -74,29 +77,30 @@ class Shell:
         path = scope["path"]
         if "//" in path or (len(path) > 1 and path[-1] == "/"):
             scope["path"] = "/" + "/".join(part for part in path.split("/") if part)
-        context = scope["blazar"] = Context(scope, receive, send, f"{self._prefix}{next(self._numbers)}", self._watch)
+        trace = f"{self._prefix}{next(self._numbers)}"
+        context = scope["blazar"] = Context(scope, receive, send, trace, self._watch, self._silence)
         self._live.add(context)
         try:
             if self._closing:
                 raise ShuttingDown
             self._guard.check(context)
             if scope["method"] == "OPTIONS" or context.header(b"origin") is not None:
-                send = self._with_cors(context, send)
+                self._allow_origin(context)
                 if scope["method"] == "OPTIONS":
-                    await self._preflight(send)
+                    await self._preflight(context.send)
                     return
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, context.send)
         except asyncio.CancelledError:
             if not (context.gone or self._closing):
                 raise
             context.status = 499
         except BlazarError as error:
-            await self._refuse(context, error, send)
+            await self._refuse(context, error)
         except Exception:
             _log.exception("trace %s %s", context.trace, context.path)
             if context.streaming:
                 raise  # the head is out; the server cuts the connection
-            await self._refuse(context, Internal(context.trace), send)
+            await self._refuse(context, Internal(context.trace))
         finally:
             context.give_everything_back()
             self._live.discard(context)
@@ -107,14 +111,17 @@ class Shell:
                     "%s %s %s %d %.1fms %s", context.trace, scope["method"], path, context.status, took, context.model
                 )
 
-    async def _refuse(self, context: Context, error: BlazarError, send: Send) -> None:
+    async def _refuse(self, context: Context, error: BlazarError) -> None:
         context.status = error.status
+        if context.early:
+            await context.send({"type": "http.response.body", "body": context.failed(error)})
+            return
         dialect = errors.dialect_of(context.path, context.scope["headers"])
         status, headers, body = errors.render(error, dialect, context.trace)
         raw = [(key.encode(), value.encode("latin-1", "replace")) for key, value in headers]
         raw.append((b"content-length", str(len(body)).encode()))
-        await send({"type": "http.response.start", "status": status, "headers": raw})
-        await send({"type": "http.response.body", "body": body})
+        await context.send({"type": "http.response.start", "status": status, "headers": raw})
+        await context.send({"type": "http.response.body", "body": body})
 
     def _allowed_origin(self, context: Context) -> str | None:
         origin = context.header(b"origin")
@@ -128,21 +135,25 @@ class Shell:
         own = own or rest == context.header(b"host")
         return origin if own else None
 
-    def _with_cors(self, context: Context, send: Send) -> Send:
+    def _allow_origin(self, context: Context) -> None:
+        """Let the page that asks read the answer. Raises OriginForbidden."""
         origin = self._allowed_origin(context)
         if origin is None:
             # Not being able to read the answer would not keep a page from having it made.
             if (asked := context.header(b"origin")) is not None:
                 raise OriginForbidden(asked)
-            return send
+            return
         extra = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
 
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *extra]
-            await send(message)
+        def wrap(send: Send) -> Send:
+            async def sending(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    message["headers"] = [*message["headers"], *extra]
+                await send(message)
 
-        return sending
+            return sending
+
+        context.wrap_send(wrap)
 
     async def _preflight(self, send: Send) -> None:
         headers = [

@@ -56,6 +56,8 @@ class Answer(Protocol):
 class Delivery:
     """Iterate for the client's bytes.
 
+    ``finished`` is called when the answer is complete, before its last bytes are handed on.
+
     With ``straight`` set, what arrives while the reader waits goes straight to that function, which spares the way over
     the reader's task; it answers None when the bytes are out, or something to await before more may follow, which the
     reader then does.
@@ -83,6 +85,7 @@ class Delivery:
         "_waiter",
         "_wire",
         "ended",
+        "finished",
         "heard",
         "last_ns",
         "straight",
@@ -110,6 +113,7 @@ class Delivery:
         self._flowing = False
         self._pending: Awaitable[object] | None = None
         self.straight: Callable[[bytes], Awaitable[object] | None] | None = None
+        self.finished: Callable[[], None] | None = None
         self.ended = False
         self.heard = False
         self.last_ns = 0
@@ -123,6 +127,11 @@ class Delivery:
     def held_back(self) -> bool:
         """The engine is made to wait for a slow client, so that its silence is our doing."""
         return self._paused
+
+    @property
+    def flowing(self) -> bool:
+        """The reader waits, and what comes goes straight on."""
+        return self._flowing
 
     def ride(self, wire: Wire, now_ns: int) -> None:
         """Send the request on ``wire``."""
@@ -144,7 +153,7 @@ class Delivery:
         if out:
             self._push(out)
         if over:
-            self.ended = True
+            self._end()
             self._wire = None
         if out or over or (self._waiter is not None and answer.phase >= _BODY):
             self._wake()
@@ -159,7 +168,7 @@ class Delivery:
             self._cut = True
         else:
             out = self._answer.eof(now_ns)
-            self.ended = True
+            self._end()
             if out:
                 self._push(out)
         self._wake()
@@ -215,6 +224,12 @@ class Delivery:
         self.ended = True
         self._buffer.clear()
         self._let_go()
+
+    def _end(self) -> None:
+        self.ended = True
+        finished, self.finished = self.finished, None
+        if finished is not None:
+            finished()
 
     def _let_go(self) -> None:
         wire, self._wire = self._wire, None

@@ -14,18 +14,31 @@ from blazar.store.builds import BuildRow, BuildRows
 from blazar.store.connection import Connection
 from blazar.store.measures import MeasureRow, MeasureRows
 from blazar.store.models import ModelRow, ModelRows
+from blazar.store.responses import ResponseRow, ResponseRows
 
-__all__ = ["BuildRow", "BuildRows", "MeasureRow", "MeasureRows", "ModelRow", "ModelRows", "Store", "open"]
+__all__ = [
+    "BuildRow",
+    "BuildRows",
+    "MeasureRow",
+    "MeasureRows",
+    "ModelRow",
+    "ModelRows",
+    "ResponseRow",
+    "ResponseRows",
+    "Store",
+    "open",
+]
 
 
 class Store:
-    """The database. ``models``, ``builds`` and ``measures`` are its table families."""
+    """The database. ``models``, ``builds``, ``measures`` and ``responses`` are its table families."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.models = ModelRows(connection)
         self.builds = BuildRows(connection)
         self.measures = MeasureRows(connection)
+        self.responses = ResponseRows(connection)
 
     def data_version(self) -> tuple[int, int]:
         """A value that differs from an earlier one when this or another process wrote in between."""

@@ -61,5 +61,21 @@ _FIRST = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_RESPONSES = (
+    """
+    CREATE TABLE responses (
+        id         TEXT PRIMARY KEY,
+        created_ns INTEGER NOT NULL,
+        previous   TEXT NOT NULL,
+        model      TEXT NOT NULL,
+        status     TEXT NOT NULL,
+        input      TEXT NOT NULL,
+        body       TEXT NOT NULL
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX responses_by_age ON responses (created_ns)",
+    "CREATE INDEX responses_unfinished ON responses (status) WHERE status IN ('queued', 'in_progress')",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES)
 """Step ``n`` (from 1) leads from ``user_version`` n - 1 to n; the statements of one step are one transaction."""

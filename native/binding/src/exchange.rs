@@ -124,9 +124,19 @@ impl Exchange {
         Ok(self.taken(py))
     }
 
-    fn keep_alive<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        self.inner.keep_alive(&mut self.out);
+    fn keep_alive<'py>(&mut self, py: Python<'py>, now_ns: u64) -> Bound<'py, PyBytes> {
+        self.inner.keep_alive(now_ns, &mut self.out);
         self.taken(py)
+    }
+
+    #[getter]
+    fn document<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.inner.document())
+    }
+
+    #[getter]
+    fn texts(&self) -> Vec<String> {
+        self.inner.texts().to_vec()
     }
 }
 

@@ -1,7 +1,7 @@
-use crate::errors::{bad_body, bad_request};
+use crate::errors::{self, bad_body, bad_request};
 use blazar_core::{
-    chat::{KeepAlive, Part, Prompt, Request, Think},
-    dialect::Route,
+    chat::{Event, Format, KeepAlive, Part, Prompt, Request, Think},
+    dialect::{self, Encode, Route, Stamp},
     engine::Family,
 };
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
@@ -74,12 +74,59 @@ impl Inbound {
     }
 
     #[getter]
+    fn dropped_tools(&self) -> Vec<String> {
+        self.request.shape.dropped_tools.clone()
+    }
+
+    #[getter]
+    fn schema(&self) -> Option<&str> {
+        match &self.request.format {
+            Format::Text => None,
+            Format::Json => Some("{\"type\":\"object\"}"),
+            Format::Schema { schema, .. } => Some(schema.get()),
+        }
+    }
+
+    #[getter]
+    fn store(&self) -> bool {
+        self.request.shape.response.as_ref().is_some_and(|shape| shape.store)
+    }
+
+    #[getter]
+    fn background(&self) -> bool {
+        self.request.shape.response.as_ref().is_some_and(|shape| shape.background)
+    }
+
+    #[getter]
+    fn previous(&self) -> Option<&str> {
+        self.request.shape.response.as_ref().and_then(|shape| shape.previous.as_deref())
+    }
+
+    #[getter]
+    fn items(&self) -> &str {
+        self.request.shape.response.as_ref().map_or("[]", |shape| &shape.items)
+    }
+
+    /// The same request after an earlier conversation.
+    fn after(&self, earlier: &[u8]) -> PyResult<Self> {
+        let mut request = self.request.clone();
+        dialect::precede(&mut request, earlier).map_err(bad_body)?;
+        Ok(Self { route: self.route, request, name: self.name.clone(), body_bytes: self.body_bytes })
+    }
+
+    /// The same request, streamed or not.
+    fn streamed(&self, stream: bool) -> Self {
+        let request = Request { stream, ..self.request.clone() };
+        Self { route: self.route, request, name: self.name.clone(), body_bytes: self.body_bytes }
+    }
+
+    #[getter]
     fn has_images(&self) -> bool {
         match &self.request.prompt {
             Prompt::Chat(turns) => {
                 turns.iter().flat_map(|turn| &turn.parts).any(|part| matches!(part, Part::Image { .. }))
             }
-            Prompt::Text { .. } | Prompt::Tokens(_) => false,
+            Prompt::Text { .. } | Prompt::Tokens(_) | Prompt::Several(_) => false,
         }
     }
 }
@@ -93,6 +140,54 @@ pub fn parse(py: Python<'_>, route: &str, body: &Bound<'_, PyBytes>) -> PyResult
     let body = body.as_bytes();
     let request = if body.len() > LARGE { py.detach(|| route.parse(body)) } else { route.parse(body) };
     Ok(Inbound { route, request: request.map_err(bad_body)?, name, body_bytes: body.len() })
+}
+
+/// What a client's stream says before any engine does.
+#[pyclass(module = "blazar._native")]
+pub struct Prelude {
+    encoder: Box<dyn Encode>,
+}
+
+#[pymethods]
+impl Prelude {
+    #[new]
+    #[pyo3(signature = (inbound, *, id, created_ns, started_ns))]
+    fn new(inbound: &Inbound, id: String, created_ns: u64, started_ns: u64) -> Self {
+        let stamp = Stamp { id, created_ns, started_ns, load_ns: 0 };
+        Self { encoder: inbound.route.encoder(&inbound.request, stamp) }
+    }
+
+    #[getter]
+    fn content_type(&self) -> &'static str {
+        self.encoder.content_type()
+    }
+
+    fn start<'py>(&mut self, py: Python<'py>, now_ns: u64) -> Bound<'py, PyBytes> {
+        let mut out = Vec::new();
+        self.encoder.event(&Event::Start { choice: 0 }, now_ns, &mut out);
+        PyBytes::new(py, &out)
+    }
+
+    fn keep_alive<'py>(&mut self, py: Python<'py>, now_ns: u64) -> Bound<'py, PyBytes> {
+        let mut out = Vec::new();
+        self.encoder.keep_alive(now_ns, &mut out);
+        PyBytes::new(py, &out)
+    }
+
+    fn fail<'py>(
+        &mut self,
+        py: Python<'py>,
+        status: u16,
+        code: String,
+        message: String,
+        now_ns: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let mut fault = errors::fault("internal", code, message)?;
+        fault.status = status;
+        let mut out = Vec::new();
+        self.encoder.fault(&fault, now_ns, &mut out);
+        Ok(PyBytes::new(py, &out))
+    }
 }
 
 /// Path and body of the engine's request that counts the prompt's tokens.

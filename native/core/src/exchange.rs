@@ -1,7 +1,7 @@
 //! One request's way to an engine and back: HTTP/1.1, event stream, the engine's decoder and the client's encoder in one
 //! pass over what the engine's socket gave.
 use crate::{
-    chat::{Event, Fault, FaultKind, Finish, Request, Usage},
+    chat::{Event, Fault, FaultKind, Finish, Format, Request, Usage},
     dialect::Encode,
     engine::{Decode, Family},
     http1::{self, Part},
@@ -56,6 +56,8 @@ pub struct Exchange {
 struct Client {
     encoder: Box<dyn Encode>,
     wrote: bool,
+    /// The visible texts, where the answer is whole and must have a shape.
+    texts: Vec<String>,
     usage: Option<Usage>,
     finish: Option<Finish>,
     first_ns: Option<u64>,
@@ -87,7 +89,7 @@ impl Exchange {
             mode: Mode::Undecided,
             stream: sse::Reader::default(),
             decoder: family.decoder(request),
-            client: Client { encoder, wrote: false, usage: None, finish: None, first_ns: None },
+            client: Client { encoder, wrote: false, texts: shaped(request), usage: None, finish: None, first_ns: None },
             phase: Phase::Head,
             fault: None,
             spent: false,
@@ -142,13 +144,13 @@ impl Exchange {
     }
 
     /// Bytes that keep the client's idle stream open; none where the dialect has none.
-    pub fn keep_alive(&mut self, out: &mut Vec<u8>) {
+    pub fn keep_alive(&mut self, now_ns: u64, out: &mut Vec<u8>) {
         if self.is_over() || self.decoder.done() {
             return;
         }
         let before = out.len();
-        self.client.encoder.keep_alive(out);
-        self.settle(before, Ok(()), 0, out);
+        self.client.encoder.keep_alive(now_ns, out);
+        self.settle(before, Ok(()), now_ns, out);
     }
 
     /// `content-type` of the client's answer.
@@ -189,6 +191,16 @@ impl Exchange {
     /// Why the first choice ended, once known.
     pub fn finish(&self) -> Option<Finish> {
         self.client.finish
+    }
+
+    /// The finished answer as an object to keep, where the client asked for that; else nothing.
+    pub fn document(&self) -> &[u8] {
+        self.client.encoder.document()
+    }
+
+    /// The visible text of each choice, where the answer is whole and must have a shape; else none.
+    pub fn texts(&self) -> &[String] {
+        &self.client.texts
     }
 
     /// When the first text, reasoning or call came.
@@ -317,8 +329,19 @@ impl Client {
             Event::Usage { usage, .. } => self.usage = Some(*usage),
             _ => {}
         }
+        if let Event::Text { choice, text } = event
+            && let Some(all) = self.texts.get_mut(*choice as usize)
+        {
+            all.push_str(text);
+        }
         self.encoder.event(event, now_ns, out);
     }
+}
+
+/// A place for each text that is to be checked against the shape that was asked for.
+fn shaped(request: &Request) -> Vec<String> {
+    let free = request.stream || matches!(request.format, Format::Text);
+    vec![String::new(); if free { 0 } else { request.answers() as usize }]
 }
 
 /// A fault that ends the reading of a stream.

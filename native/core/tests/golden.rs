@@ -11,7 +11,8 @@ use blazar_core::engine::Family;
 use blazar_core::exchange::Exchange;
 use serde::Deserialize;
 
-const ROUTES: [&str; 5] = ["openai.chat", "openai.text", "ollama.chat", "ollama.generate", "anthropic.messages"];
+const ROUTES: [&str; 6] =
+    ["openai.chat", "openai.text", "openai.responses", "ollama.chat", "ollama.generate", "anthropic.messages"];
 const MILLISECOND: u64 = 1_000_000;
 const START: u64 = 5_000 * MILLISECOND;
 
@@ -151,8 +152,8 @@ fn an_engine_says_the_same_however_its_bytes_are_cut() {
     for folder in dialogues() {
         let Ok(engine) = fs::read(folder.join("engine.sse")) else { continue };
         let steps: Vec<Step> = serde_json::from_slice(&fs::read(folder.join("events.json")).unwrap()).unwrap();
-        for name in ["openai.chat", "ollama.chat", "anthropic.messages"] {
-            let body = fs::read(folder.join(format!("request.{name}.json"))).unwrap();
+        for name in ["openai.chat", "openai.responses", "ollama.chat", "anthropic.messages"] {
+            let Ok(body) = fs::read(folder.join(format!("request.{name}.json"))) else { continue };
             let route = Route::from_name(name).unwrap();
             for streams in [true, false] {
                 let request = asked(route, &body, streams);

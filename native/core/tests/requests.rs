@@ -1,6 +1,6 @@
 //! Bodies as clients send them, and what they mean; bodies that are wrong, and where.
 use blazar_core::chat::{Format, KeepAlive, Part, Prompt, Request, Role, Think, ThinkLevel, ToolChoice, Turn};
-use blazar_core::dialect::Route;
+use blazar_core::dialect::{Route, precede};
 use serde_json::{Value, json};
 
 const PNG: &str = "iVBORw0KGgo=";
@@ -155,6 +155,55 @@ fn openai_text() {
         assert!(matches!(request.prompt, Prompt::Tokens(tokens) if tokens == [1, 2, 3]));
         assert_eq!((request.max_tokens, request.logprobs), (Some(0), Some(2)));
     }
+    let several = read(json!({"model": "m", "prompt": ["a", [1, 2]], "n": 3}));
+    assert_eq!(several.answers(), 6);
+    let Prompt::Several(prompts) = several.prompt else { panic!("several") };
+    assert!(
+        matches!(&prompts[..], [Prompt::Text { prompt, .. }, Prompt::Tokens(tokens)] if prompt == "a" && *tokens == [1, 2])
+    );
+}
+
+#[test]
+fn openai_responses() {
+    let read = |body: Value| parse(Route::OpenaiResponses, &body);
+    let request = read(json!({"model": "m", "input": "Hi", "instructions": "Be brief.", "max_output_tokens": 9,
+        "reasoning": {"effort": "low", "summary": "auto"}, "include": ["reasoning.encrypted_content"],
+        "tools": [{"type": "function", "name": "f", "parameters": {}}, {"type": "web_search"}, {"type": "namespace"}],
+        "previous_response_id": "resp_1", "store": false}));
+    let Prompt::Chat(turns) = &request.prompt else { panic!("a chat") };
+    assert_eq!(turns.iter().map(|turn| turn.role).collect::<Vec<_>>(), [Role::System, Role::User]);
+    assert_eq!(request.max_tokens, Some(9));
+    assert_eq!(request.think, Think::On { level: Some(ThinkLevel::Low), budget: None });
+    assert_eq!(
+        (request.tools.len(), request.shape.dropped_tools.as_slice()),
+        (1, ["web_search".into(), "namespace".into()].as_slice())
+    );
+    let shape = request.shape.response.as_deref().unwrap();
+    assert!(shape.summary && shape.encrypted && !shape.store && !shape.background);
+    assert_eq!(shape.previous.as_deref(), Some("resp_1"));
+    assert_eq!(shape.items, r#"[{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}]"#);
+}
+
+#[test]
+fn a_response_goes_on_from_an_earlier_one() {
+    let mut request = parse(
+        Route::OpenaiResponses,
+        &json!({"model": "m", "instructions": "New.", "input":
+            [{"type": "function_call_output", "call_id": "c1", "output": "rain"}]}),
+    );
+    let earlier = json!([{"role": "user", "content": "Weather?"},
+        {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "blz1.SG1t"},
+        {"type": "message", "role": "assistant", "id": "msg", "status": "completed",
+            "content": [{"type": "output_text", "text": "Checking", "annotations": []}]},
+        {"type": "function_call", "id": "fc", "call_id": "c1", "name": "get", "arguments": "{}"},
+        {"type": "web_search_call", "id": "ws"}]);
+    precede(&mut request, earlier.to_string().as_bytes()).unwrap();
+    let Prompt::Chat(turns) = &request.prompt else { panic!("a chat") };
+    let roles: Vec<_> = turns.iter().map(|turn| (turn.role, turn.parts.len())).collect();
+    assert_eq!(roles, [(Role::System, 1), (Role::User, 1), (Role::Assistant, 3), (Role::Tool, 1)]);
+    assert!(matches!(&turns[2].parts[0], Part::Reasoning { text, .. } if text == "Hmm"));
+    assert!(matches!(&turns[3].parts[0], Part::Result { name: Some(name), .. } if name == "get"));
+    assert!(precede(&mut request, b"{}").is_err());
 }
 
 #[test]
@@ -288,7 +337,8 @@ fn anthropic_parameters() {
 #[allow(clippy::too_many_lines)] // One line for each fault.
 fn faults_name_their_place_and_what_would_be_right() {
     use Route::{
-        AnthropicMessages as Anthropic, OllamaChat as Ollama, OllamaGenerate, OpenaiChat as Openai, OpenaiText,
+        AnthropicMessages as Anthropic, OllamaChat as Ollama, OllamaGenerate, OpenaiChat as Openai,
+        OpenaiResponses as Responses, OpenaiText,
     };
     let chat = |more: &str| format!(r#"{{"model":"m","max_tokens":9,{more}}}"#);
     let message = |more: &str| chat(&format!(r#""messages":[{{"role":"user","content":"x"}},{more}]"#));
@@ -393,7 +443,28 @@ fn faults_name_their_place_and_what_would_be_right() {
         (Openai, option(r#""tool_choice":{"type":"function","function":{"name":"f"}}"#), "tool_choice", "\"f\""),
         (Openai, option(r#""modalities":["text","audio"]"#), "modalities[1]", "text"),
         (Openai, option(r#""keep_alive":"soon""#), "keep_alive", "invalid duration \"soon\""),
-        (OpenaiText, option(r#""prompt":["a","b"]"#), "prompt", "found 2"),
+        (OpenaiText, option(r#""prompt":["a",{}]"#), "prompt[1]", "an object"),
+        (OpenaiText, option(r#""prompt":["a","b"],"suffix":"c""#), "suffix", "one prompt"),
+        (OpenaiText, option(r#""prompt":["a","b"],"n":100"#), "prompt", "found 200"),
+        (Responses, option(r#""input":5"#), "input", "an array of items"),
+        (Responses, option(r#""input":[{"role":"user","content":"a"},{"type":"x"}]"#), "input[1].type", "\"x\""),
+        (
+            Responses,
+            option(r#""input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{"}]"#),
+            "input[0].arguments",
+            "not JSON",
+        ),
+        (
+            Responses,
+            option(r#""input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_file"}]}]"#),
+            "input[0].output[0].type",
+            "Files",
+        ),
+        (Responses, option(r#""input":"x","background":true,"store":false"#), "background", "store"),
+        (Responses, option(r#""input":"x","tools":[{"name":"f"}]"#), "tools[0].type", "missing"),
+        (Responses, option(r#""input":"x","conversation":"c""#), "conversation", "instructions"),
+        (Responses, option(r#""input":"x","text":{"format":{"type":"xml"}}"#), "text.format.type", "xml"),
+        (Responses, option(r#""input":"x","reasoning":{"effort":"huge"}"#), "reasoning.effort", "huge"),
         (OpenaiText, option(r#""prompt":[1,-2]"#), "prompt[1]", "token"),
         (OpenaiText, option(r#""best_of":3"#), "best_of", "n"),
         (OpenaiText, option(r#""echo":true,"logprobs":1"#), "echo", "Log probabilities"),

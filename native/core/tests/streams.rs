@@ -5,8 +5,14 @@ use blazar_core::dialect::{Encode, Route, Stamp};
 use proptest::prelude::*;
 use serde_json::Value;
 
-const ROUTES: [Route; 5] =
-    [Route::OpenaiChat, Route::OpenaiText, Route::OllamaChat, Route::OllamaGenerate, Route::AnthropicMessages];
+const ROUTES: [Route; 6] = [
+    Route::OpenaiChat,
+    Route::OpenaiText,
+    Route::OpenaiResponses,
+    Route::OllamaChat,
+    Route::OllamaGenerate,
+    Route::AnthropicMessages,
+];
 
 /// What a choice says, before it is cut into events.
 #[derive(Debug, Clone)]
@@ -80,7 +86,7 @@ fn frames(route: Route, bytes: &[u8]) -> Vec<Value> {
     assert!(text.is_empty() || text.ends_with("\n\n"), "a frame is cut: {text:?}");
     let mut found = Vec::new();
     for frame in text.split_terminator("\n\n") {
-        let data = if route == Route::AnthropicMessages {
+        let data = if matches!(route, Route::AnthropicMessages | Route::OpenaiResponses) {
             let (name, data) = frame.split_once('\n').unwrap();
             let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
             assert_eq!(name.strip_prefix("event: ").unwrap(), data["type"]);
@@ -100,6 +106,8 @@ fn text_of(route: Route, frames: &[Value]) -> String {
     let pieces = frames.iter().filter_map(|frame| match route {
         Route::OpenaiChat => frame["choices"][0]["delta"]["content"].as_str(),
         Route::OpenaiText => frame["choices"][0]["text"].as_str(),
+        Route::OpenaiResponses if frame["type"] == "response.output_text.delta" => frame["delta"].as_str(),
+        Route::OpenaiResponses => None,
         Route::OllamaChat => frame["message"]["content"].as_str(),
         Route::OllamaGenerate => frame["response"].as_str(),
         _ => frame["delta"]["text"].as_str(),
@@ -111,6 +119,10 @@ fn body_text_of(route: Route, body: &Value) -> String {
     match route {
         Route::OpenaiChat => body["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned(),
         Route::OpenaiText => body["choices"][0]["text"].as_str().unwrap().to_owned(),
+        Route::OpenaiResponses => {
+            let items = body["output"].as_array().unwrap().iter().filter(|item| item["type"] == "message");
+            items.filter_map(|item| item["content"][0]["text"].as_str()).collect()
+        }
         Route::AnthropicMessages => {
             body["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect()
         }
@@ -162,6 +174,33 @@ fn check_blocks(frames: &[Value]) {
     assert_eq!(frames[frames.len() - 1]["type"], "message_stop");
 }
 
+/// Events are numbered from 0 without a gap, one item is open at a time, and the object at the end holds every item as
+/// its own last event said it.
+fn check_items(frames: &[Value], body: &Value) {
+    let mut done = Vec::new();
+    let mut open = None;
+    for (number, frame) in (0..).zip(frames) {
+        assert_eq!(frame["sequence_number"], number);
+        match frame["type"].as_str().unwrap() {
+            "response.output_item.added" => {
+                assert_eq!(open, None);
+                assert_eq!(frame["output_index"], done.len());
+                open = Some(frame["item"]["id"].clone());
+            }
+            "response.output_item.done" => {
+                assert_eq!(open.take().as_ref(), Some(&frame["item"]["id"]));
+                done.push(frame["item"].clone());
+            }
+            _ => assert!(frame["item_id"].is_null() || Some(&frame["item_id"]) == open.as_ref()),
+        }
+    }
+    assert_eq!(open, None);
+    assert_eq!(frames[0]["type"], "response.created");
+    let last = &frames[frames.len() - 1]["response"];
+    assert_eq!(last["output"], Value::Array(done));
+    assert_eq!(last, body);
+}
+
 proptest! {
     #[test]
     fn streams_hold_json_and_all_of_the_text(
@@ -182,12 +221,19 @@ proptest! {
                 all.extend(frames(route, &out));
                 body.event(&event, now, &mut once);
             }
-            let wanted = if route == Route::AnthropicMessages { visible(&answer, thinks) } else { whole.clone() };
+            let wanted = match route {
+                Route::AnthropicMessages => visible(&answer, thinks),
+                Route::OpenaiResponses => visible(&answer, true),
+                _ => whole.clone(),
+            };
             prop_assert_eq!(text_of(route, &all), wanted.clone());
             let once: Value = serde_json::from_slice(&once).unwrap();
             prop_assert_eq!(body_text_of(route, &once), wanted);
             if route == Route::AnthropicMessages {
                 check_blocks(&all);
+            }
+            if route == Route::OpenaiResponses {
+                check_items(&all, &once);
             }
         }
     }
@@ -213,6 +259,9 @@ proptest! {
             let last = all.last().unwrap();
             let (said, code) = match route {
                 Route::OllamaChat | Route::OllamaGenerate => (&last["error"], &last["blazar_code"]),
+                Route::OpenaiResponses => {
+                    (&last["response"]["error"]["message"], &last["response"]["error"]["blazar_code"])
+                }
                 _ => (&last["error"]["message"], &last["error"]["blazar_code"]),
             };
             prop_assert_eq!(said, &message);
@@ -247,18 +296,20 @@ fn a_megabyte_of_arguments_passes() {
 }
 
 #[test]
-fn idle_streams_are_kept_open_where_the_dialect_allows_it() {
+fn idle_streams_are_kept_open() {
+    let line = "{\"model\":\"a \\\"model\\\"\",\"created_at\":\"1970-01-01T00:00:00.000000007Z\",\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done\":false}\n";
     for (route, before, after) in [
         (Route::OpenaiChat, ": ping\n\n", ": ping\n\n"),
-        (Route::OllamaChat, "", ""),
+        (Route::OpenaiResponses, ": ping\n\n", ": ping\n\n"),
+        (Route::OllamaChat, line, line),
         (Route::AnthropicMessages, ": ping\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n"),
     ] {
         let mut stream = encoder(route, true, false, true);
         let mut out = Vec::new();
-        stream.keep_alive(&mut out);
+        stream.keep_alive(9, &mut out);
         assert_eq!(String::from_utf8(std::mem::take(&mut out)).unwrap(), before);
         stream.event(&Event::Start { choice: 0 }, 9, &mut Vec::new());
-        stream.keep_alive(&mut out);
+        stream.keep_alive(9, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), after);
     }
 }

@@ -7,5 +7,6 @@ mod request;
 pub use event::{Event, Finish, Timings, TokenLogprob, Usage};
 pub use fault::{Fault, FaultKind};
 pub use request::{
-    Format, KeepAlive, Part, Prompt, Request, Role, Sampling, Shape, Think, ThinkLevel, Tool, ToolChoice, Turn,
+    Format, KeepAlive, Part, Prompt, Request, ResponseShape, Role, Sampling, Shape, Think, ThinkLevel, Tool,
+    ToolChoice, Turn,
 };

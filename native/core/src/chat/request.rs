@@ -49,6 +49,8 @@ pub enum Prompt {
     Text { prompt: String, suffix: Option<String>, echo: bool },
     /// Tokens as they are.
     Tokens(Vec<u32>),
+    /// Several texts without suffix, or lists of tokens, each with answers of its own.
+    Several(Vec<Prompt>),
 }
 
 /// Sampling parameters; `None` leaves the engine's (or the model's) own.
@@ -164,6 +166,29 @@ pub struct Shape {
     pub omit_thinking: bool,
     /// Types of tools that the client offered and nobody here can run; they were left out.
     pub dropped_tools: Vec<String>,
+    /// Set where the answer is one of OpenAI's responses.
+    pub response: Option<Box<ResponseShape>>,
+}
+
+/// How a response of OpenAI's Responses API is written and kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResponseShape {
+    /// The object's members that repeat the request, each with a comma before it.
+    pub echo: String,
+    /// Reasoning is shown as a summary.
+    pub summary: bool,
+    /// Reasoning is also given sealed, for a client that keeps the conversation itself.
+    pub encrypted: bool,
+    /// It is kept, to be fetched or gone on from.
+    pub store: bool,
+    /// It goes on without its client.
+    pub background: bool,
+    /// The response that it goes on from.
+    pub previous: Option<String>,
+    /// The conversation begins with instructions, which hold for this request only.
+    pub instructed: bool,
+    /// The input's items, a JSON array on one line.
+    pub items: String,
 }
 
 /// One request for text, whichever dialect it came in.
@@ -208,6 +233,15 @@ pub struct Request {
 }
 
 impl Request {
+    /// How many answers there are in all: `n` for each prompt, those of the first prompt first.
+    pub fn answers(&self) -> u32 {
+        let prompts = match &self.prompt {
+            Prompt::Several(prompts) => u32::try_from(prompts.len()).unwrap_or(u32::MAX),
+            _ => 1,
+        };
+        self.n.max(1).saturating_mul(prompts.max(1))
+    }
+
     /// A request that leaves everything to the defaults: one answer, as free text, not streamed.
     pub fn new(model: impl Into<String>, prompt: Prompt) -> Self {
         Self {

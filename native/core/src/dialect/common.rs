@@ -81,11 +81,7 @@ pub(crate) fn call(node: &Node<'_>) -> Read<Part> {
     if let Some(custom) = fields.obj("custom")? {
         let read = || {
             let name = custom.required_str("name", "the tool's name")?.to_owned();
-            let input = custom.str("input")?.unwrap_or_default();
-            let mut out = b"{\"input\":".to_vec();
-            super::write::string(input, &mut out);
-            out.push(b'}');
-            Ok(Part::Call { id, name, arguments: String::from_utf8(out).unwrap_or_default() })
+            Ok(Part::Call { id, name, arguments: wrapped(custom.str("input")?.unwrap_or_default()) })
         };
         return read().under("custom");
     }
@@ -97,6 +93,29 @@ pub(crate) fn call(node: &Node<'_>) -> Read<Part> {
         Ok(Part::Call { id, name, arguments: arguments(function.get("arguments")).under("arguments")? })
     };
     read().under("function")
+}
+
+/// The arguments of OpenAI's custom tools, which take free text, as engines see them.
+pub(crate) fn free_text() -> Read<Box<serde_json::value::RawValue>> {
+    const SCHEMA: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}"#;
+    serde_json::value::RawValue::from_string(SCHEMA.into()).or_else(|e| bad("", e.to_string()))
+}
+
+/// Free text as the arguments of a custom tool.
+pub(crate) fn wrapped(input: &str) -> String {
+    let mut out = b"{\"input\":".to_vec();
+    super::write::string(input, &mut out);
+    out.push(b'}');
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// The free text that a custom tool's arguments wrap; broken arguments pass as they are.
+pub(crate) fn custom_input(arguments: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Wrapped {
+        input: String,
+    }
+    serde_json::from_str::<Wrapped>(arguments).map_or_else(|_| arguments.to_owned(), |wrapped| wrapped.input)
 }
 
 /// A schema for the answer.

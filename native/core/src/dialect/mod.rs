@@ -5,6 +5,7 @@
 pub mod anthropic;
 pub mod ollama;
 pub mod openai;
+pub mod responses;
 
 mod common;
 mod duration;
@@ -35,6 +36,8 @@ pub enum Route {
     OpenaiChat,
     /// `/v1/completions`.
     OpenaiText,
+    /// `/v1/responses`.
+    OpenaiResponses,
     /// `/api/chat`.
     OllamaChat,
     /// `/api/generate`.
@@ -45,13 +48,19 @@ pub enum Route {
     AnthropicCount,
 }
 
+/// Put an earlier conversation, a JSON array of a response's items, before what `request` says.
+pub fn precede(request: &mut Request, earlier: &[u8]) -> Result<(), BadBody> {
+    responses::request::precede(request, earlier)
+}
+
 impl Route {
-    /// From its stable name (`openai.chat`, `openai.text`, `ollama.chat`, `ollama.generate`, `anthropic.messages`,
+    /// From its stable name (`openai.chat`, `openai.text`, `openai.responses`, `ollama.chat`, `ollama.generate`, `anthropic.messages`,
     /// `anthropic.count`).
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "openai.chat" => Self::OpenaiChat,
             "openai.text" => Self::OpenaiText,
+            "openai.responses" => Self::OpenaiResponses,
             "ollama.chat" => Self::OllamaChat,
             "ollama.generate" => Self::OllamaGenerate,
             "anthropic.messages" => Self::AnthropicMessages,
@@ -65,6 +74,7 @@ impl Route {
         match self {
             Self::OpenaiChat => openai::request::chat(body),
             Self::OpenaiText => openai::request::text(body),
+            Self::OpenaiResponses => responses::request::response(body),
             Self::OllamaChat => ollama::request::chat(body),
             Self::OllamaGenerate => ollama::request::generate(body),
             Self::AnthropicMessages => anthropic::request::messages(body),
@@ -76,6 +86,7 @@ impl Route {
     pub fn encoder(self, request: &Request, stamp: Stamp) -> Box<dyn Encode> {
         match self {
             Self::OpenaiChat | Self::OpenaiText => openai::encoder(self, request, stamp),
+            Self::OpenaiResponses => responses::encoder(request, stamp),
             Self::OllamaChat | Self::OllamaGenerate => ollama::encoder(self, request, stamp),
             Self::AnthropicMessages | Self::AnthropicCount => anthropic::encoder(request, stamp),
         }
@@ -110,12 +121,17 @@ pub trait Encode: Send + Sync {
     fn fault(&mut self, fault: &Fault, now_ns: u64, out: &mut Vec<u8>);
 
     /// Append something that keeps an idle stream open (comment, ping); nothing where the dialect allows nothing.
-    fn keep_alive(&mut self, out: &mut Vec<u8>);
+    fn keep_alive(&mut self, now_ns: u64, out: &mut Vec<u8>);
 
     /// After [`Event::End`]: why the answer could not be written in this dialect (Ollama's needs arguments that are JSON).
     /// Before the client has a byte, the caller answers with
     /// this instead; in a stream the client has been told.
     fn broken(&self) -> Option<&Fault> {
         None
+    }
+
+    /// The finished answer as an object to keep, where the client asked for that; else nothing.
+    fn document(&self) -> &[u8] {
+        &[]
     }
 }

@@ -324,7 +324,7 @@ fn the_caller_can_end_it_and_keep_it_open() {
     early.fail(Fault::new(FaultKind::Timeout, "slow"), 1, &mut out);
     assert_eq!((early.phase(), out.len()), (Phase::Failed, 0));
     let mut late = exchange("openai.chat", &chat(r#","stream":true"#));
-    late.keep_alive(&mut out);
+    late.keep_alive(1, &mut out);
     assert_eq!(late.phase(), Phase::Body);
     let mut fault = Fault::new(FaultKind::Crashed, "it died");
     fault.code = "ENGINE_CRASHED_HARD".to_owned().into();

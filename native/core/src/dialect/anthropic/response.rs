@@ -102,5 +102,5 @@ impl Encode for Body {
         self.gathered.failed = true;
     }
 
-    fn keep_alive(&mut self, _out: &mut Vec<u8>) {}
+    fn keep_alive(&mut self, _now_ns: u64, _out: &mut Vec<u8>) {}
 }

@@ -224,7 +224,7 @@ impl Encode for Stream {
     }
 
     /// Clients want nothing before the message's start; a comment is nothing.
-    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+    fn keep_alive(&mut self, _now_ns: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(if self.begun { PING } else { b": ping\n\n" });
     }
 }

@@ -195,8 +195,12 @@ impl Encode for Stream {
         }
     }
 
-    /// An empty line is no JSON to Ollama's own client, and nothing else may stand between lines.
-    fn keep_alive(&mut self, _out: &mut Vec<u8>) {}
+    /// An empty line is no JSON to Ollama's own client; a line that says nothing is.
+    fn keep_alive(&mut self, now_ns: u64, out: &mut Vec<u8>) {
+        if !self.over {
+            self.text("", now_ns, out);
+        }
+    }
 
     fn broken(&self) -> Option<&Fault> {
         self.failed.as_ref()

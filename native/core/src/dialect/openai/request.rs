@@ -2,7 +2,7 @@
 use super::messages::messages;
 use crate::chat::{Format, Prompt, Request, Sampling, Shape, Think, ThinkLevel, Tool, ToolChoice};
 use crate::dialect::json::{Kind, Node};
-use crate::dialect::read::{self, Obj, Read, Under, array, bad, each, expected, integer, object, raw, string};
+use crate::dialect::read::{self, Obj, Read, Under, bad, each, expected, integer, object, raw, string};
 use crate::dialect::{BadBody, common};
 
 const MOST_CHOICES: i64 = 128;
@@ -38,7 +38,13 @@ pub(crate) fn text(body: &[u8]) -> Result<Request, BadBody> {
                 "Choosing the best of several answers is not possible here; leave best_of out, or ask for n.",
             );
         }
-        if request.logprobs.is_some() && matches!(request.prompt, Prompt::Text { echo: true, .. }) {
+        if i64::from(request.answers()) > MOST_CHOICES {
+            return bad(
+                "prompt",
+                format!("Expected at most {MOST_CHOICES} answers in all, found {}.", request.answers()),
+            );
+        }
+        if request.logprobs.is_some() && fields.bool("echo")?.unwrap_or(false) {
             return bad("echo", "Log probabilities of the prompt are not known here; leave out echo or logprobs.");
         }
         Ok(request)
@@ -131,16 +137,10 @@ fn tool(node: &Node<'_>, shape: &mut Shape) -> Read<Tool> {
             };
             let (name, description) = read().under("custom")?;
             shape.custom_tools.push(name.clone());
-            Ok(Tool { name, description, parameters: Some(free_text()?), strict: false })
+            Ok(Tool { name, description, parameters: Some(common::free_text()?), strict: false })
         }
         Some(_) => fields.refuse("type", "\"function\" or \"custom\""),
     }
-}
-
-/// The arguments of a custom tool, as engines see them.
-fn free_text() -> Read<Box<serde_json::value::RawValue>> {
-    const SCHEMA: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}"#;
-    serde_json::value::RawValue::from_string(SCHEMA.into()).or_else(|e| bad("", e.to_string()))
 }
 
 fn choice(node: &Node<'_>, request: &mut Request) -> Read<()> {
@@ -292,17 +292,22 @@ fn text_prompt(fields: Obj<'_, '_>) -> Read<Prompt> {
     let Some(node) = fields.get("prompt") else {
         return bad("prompt", "This field is missing; expected a string or an array of tokens.");
     };
-    let prompt = one_prompt(node).under("prompt")?;
-    match prompt {
-        Prompt::Tokens(_) if suffix.is_some() => bad("suffix", "A suffix needs a prompt of text, not of tokens."),
+    let repeated = |prompt| match prompt {
+        Prompt::Text { prompt, .. } => Ok(Prompt::Text { prompt, suffix: None, echo }),
         Prompt::Tokens(_) if echo => bad("echo", "A prompt of tokens cannot be repeated as text; leave echo out."),
-        Prompt::Text { prompt, .. } => Ok(Prompt::Text { prompt, suffix, echo }),
         other => Ok(other),
+    };
+    match prompts(node).under("prompt")? {
+        Prompt::Several(_) if suffix.is_some() => bad("suffix", "A suffix needs one prompt, not several."),
+        Prompt::Several(all) => all.into_iter().map(repeated).collect::<Read<_>>().map(Prompt::Several),
+        Prompt::Tokens(_) if suffix.is_some() => bad("suffix", "A suffix needs a prompt of text, not of tokens."),
+        Prompt::Text { prompt, .. } => Ok(Prompt::Text { prompt, suffix, echo }),
+        other => repeated(other),
     }
 }
 
-/// A string, tokens, or an array that holds one of these.
-fn one_prompt(node: &Node<'_>) -> Read<Prompt> {
+/// A string, tokens, or an array of these.
+fn prompts(node: &Node<'_>) -> Read<Prompt> {
     let as_text = |text: &str| Prompt::Text { prompt: text.to_owned(), suffix: None, echo: false };
     let items = match &node.kind {
         Kind::String(text) => return Ok(as_text(text)),
@@ -312,14 +317,14 @@ fn one_prompt(node: &Node<'_>) -> Read<Prompt> {
     match items.first().map(|first| &first.kind) {
         None => bad("", "Expected a prompt, found an empty array."),
         Some(Kind::Number) => Ok(Prompt::Tokens(each(items, token)?)),
-        Some(_) if items.len() > 1 => {
-            bad("", format!("Expected one prompt, found {}; send a request for each of them.", items.len()))
+        Some(_) => {
+            let mut all = each(items, |item| match &item.kind {
+                Kind::String(text) => Ok(as_text(text)),
+                Kind::Array(tokens) if !tokens.is_empty() => each(tokens, token).map(Prompt::Tokens),
+                _ => expected("a string or an array of tokens", item),
+            })?;
+            Ok(if all.len() == 1 { all.remove(0) } else { Prompt::Several(all) })
         }
-        Some(Kind::String(text)) => Ok(as_text(text)),
-        Some(Kind::Array(_)) => {
-            Ok(Prompt::Tokens(array(&items[0]).and_then(|tokens| each(tokens, token)).under_index(0)?))
-        }
-        Some(_) => expected("a string or an array of tokens", &items[0]).under_index(0),
     }
 }
 

@@ -3,7 +3,7 @@ use super::words;
 use crate::chat::{Event, Fault, Prompt, Request, Shape};
 use crate::dialect::gather::{Call, Choice, Gathered};
 use crate::dialect::write::{escaped, int, string};
-use crate::dialect::{Encode, Route, Stamp};
+use crate::dialect::{Encode, Route, Stamp, common};
 
 /// The writer of a body.
 pub(super) struct Body {
@@ -12,8 +12,8 @@ pub(super) struct Body {
     stamp: String,
     shape: Shape,
     logprobs: bool,
-    /// What comes before the text: the prompt, for `echo`.
-    echo: String,
+    /// What comes before the texts: the prompts, for `echo`.
+    echo: Echo,
     gathered: Gathered,
 }
 
@@ -25,8 +25,8 @@ impl Body {
             stamp: stamp.id,
             shape: request.shape.clone(),
             logprobs: request.logprobs.is_some(),
-            echo: echo(request),
-            gathered: Gathered::new(request.n),
+            echo: Echo::new(request),
+            gathered: Gathered::new(request.answers()),
         }
     }
 
@@ -37,7 +37,7 @@ impl Body {
             out.extend_from_slice(if index > 0 { b",{\"index\":" } else { b"{\"index\":" });
             int(index, out);
             if self.route == Route::OpenaiText {
-                self.text(choice, out);
+                self.text(index, choice, out);
             } else {
                 self.message(index, choice, out);
             }
@@ -55,9 +55,9 @@ impl Body {
         out.push(b'}');
     }
 
-    fn text(&self, choice: &Choice, out: &mut Vec<u8>) {
+    fn text(&self, index: u32, choice: &Choice, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"text\":\"");
-        escaped(&self.echo, out);
+        escaped(self.echo.of(index), out);
         choice.text().for_each(|text| escaped(text, out));
         out.extend_from_slice(b"\",\"logprobs\":");
         if self.logprobs {
@@ -79,9 +79,11 @@ impl Body {
         }
         out.extend_from_slice(b",\"refusal\":null");
         if choice.reasoning().next().is_some() {
-            out.extend_from_slice(b",\"reasoning_content\":\"");
-            choice.reasoning().for_each(|text| escaped(text, out));
-            out.push(b'"');
+            for key in [b",\"reasoning_content\":\"" as &[u8], b",\"reasoning\":\""] {
+                out.extend_from_slice(key);
+                choice.reasoning().for_each(|text| escaped(text, out));
+                out.push(b'"');
+            }
         }
         match calls.first() {
             Some(call) if self.shape.legacy_functions => {
@@ -111,7 +113,7 @@ impl Body {
             out.extend_from_slice(b",\"type\":\"custom\",\"custom\":{\"name\":");
             string(&call.name, out);
             out.extend_from_slice(b",\"input\":");
-            string(&words::custom_input(&call.arguments), out);
+            string(&common::custom_input(&call.arguments), out);
         } else {
             out.extend_from_slice(b",\"type\":\"function\",\"function\":{\"name\":");
             string(&call.name, out);
@@ -121,11 +123,29 @@ impl Body {
     }
 }
 
-/// The prompt's text, where the client wants it repeated.
-pub(super) fn echo(request: &Request) -> String {
-    match &request.prompt {
-        Prompt::Text { prompt, echo: true, .. } => prompt.clone(),
-        _ => String::new(),
+/// The prompts' texts, where the client wants them repeated.
+pub(super) struct Echo {
+    texts: Vec<String>,
+    /// Answers to each prompt.
+    each: u32,
+}
+
+impl Echo {
+    pub fn new(request: &Request) -> Self {
+        let prompts = match &request.prompt {
+            Prompt::Several(prompts) => prompts.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let text = |prompt: &Prompt| match prompt {
+            Prompt::Text { prompt, echo: true, .. } => prompt.clone(),
+            _ => String::new(),
+        };
+        Self { texts: prompts.iter().map(text).collect(), each: request.n.max(1) }
+    }
+
+    /// What comes before the text of this choice.
+    pub fn of(&self, choice: u32) -> &str {
+        self.texts.get((choice / self.each) as usize).map_or("", String::as_str)
     }
 }
 
@@ -149,5 +169,5 @@ impl Encode for Body {
         self.gathered.failed = true;
     }
 
-    fn keep_alive(&mut self, _out: &mut Vec<u8>) {}
+    fn keep_alive(&mut self, _now_ns: u64, _out: &mut Vec<u8>) {}
 }

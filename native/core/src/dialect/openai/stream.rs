@@ -2,7 +2,7 @@
 use super::{response, words};
 use crate::chat::{Event, Fault, Finish, Request, Shape, TokenLogprob};
 use crate::dialect::write::{escaped, int, string};
-use crate::dialect::{Encode, Route, Stamp};
+use crate::dialect::{Encode, Route, Stamp, common};
 
 /// The writer of a stream.
 pub(super) struct Stream {
@@ -21,7 +21,7 @@ pub(super) struct Stream {
     logprobs: bool,
     stamp: String,
     shape: Shape,
-    echo: String,
+    echo: response::Echo,
     choices: Vec<Choice>,
     over: bool,
 }
@@ -64,8 +64,8 @@ impl Stream {
             logprobs: request.logprobs.is_some(),
             stamp: stamp.id,
             shape: request.shape.clone(),
-            echo: response::echo(request),
-            choices: (0..request.n.max(1)).map(|_| Choice::default()).collect(),
+            echo: response::Echo::new(request),
+            choices: (0..request.answers()).map(|_| Choice::default()).collect(),
             over: false,
         }
     }
@@ -125,8 +125,8 @@ impl Stream {
             self.delta(choice, out, |out| {
                 out.extend_from_slice(b"\"role\":\"assistant\",\"content\":\"\",\"refusal\":null");
             });
-        } else if !self.echo.is_empty() {
-            self.text(choice, &self.echo, out);
+        } else if !self.echo.of(choice).is_empty() {
+            self.text(choice, self.echo.of(choice), out);
         }
     }
 
@@ -201,7 +201,7 @@ impl Stream {
         let Some(state) = self.choices.get_mut(choice as usize) else { return };
         let argued = state.argued;
         match state.custom.take() {
-            Some(arguments) => self.fragment(choice, call, &words::custom_input(&arguments), true, out),
+            Some(arguments) => self.fragment(choice, call, &common::custom_input(&arguments), true, out),
             // An empty string is no JSON; clients parse what they have gathered.
             None if !argued => self.fragment(choice, call, "{}", false, out),
             None => {}
@@ -257,7 +257,10 @@ impl Encode for Stream {
                 self.release(*choice, out);
                 self.hide(*choice, true);
                 self.delta(*choice, out, |out| {
+                    // Half of the clients read the one word, half the other.
                     out.extend_from_slice(b"\"reasoning_content\":");
+                    string(text, out);
+                    out.extend_from_slice(b",\"reasoning\":");
                     string(text, out);
                 });
             }
@@ -305,7 +308,7 @@ impl Encode for Stream {
         }
     }
 
-    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+    fn keep_alive(&mut self, _now_ns: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(b": ping\n\n");
     }
 }

@@ -128,15 +128,6 @@ pub(super) fn call_id(id: &str, stamp: &str, choice: u32, call: u32, out: &mut V
     out.push(b'"');
 }
 
-/// The free text that a custom tool's arguments wrap; broken arguments pass as they are.
-pub(super) fn custom_input(arguments: &str) -> String {
-    #[derive(serde::Deserialize)]
-    struct Wrapped {
-        input: String,
-    }
-    serde_json::from_str::<Wrapped>(arguments).map_or_else(|_| arguments.to_owned(), |wrapped| wrapped.input)
-}
-
 /// `{"error":{…}}`, as the gateway also says it before a stream begins.
 pub(super) fn fault(fault: &Fault, out: &mut Vec<u8>) {
     let kind = match fault.status {

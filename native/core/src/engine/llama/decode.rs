@@ -21,6 +21,8 @@ const LEAST: f64 = -9999.0;
 pub struct Decoder {
     choices: Vec<Choice>,
     expected: usize,
+    /// Answers to each prompt.
+    each: u64,
     keep_top: bool,
     counts: Counts,
     /// Calls that come as text, where tools are offered.
@@ -43,6 +45,8 @@ struct Choice {
 struct Counts {
     seen: bool,
     prompt: u64,
+    /// Over all answers, so that each prompt is in it as often as it was answered.
+    prompts: u64,
     cached: u64,
     completion: u64,
     reasoning: Option<u64>,
@@ -54,7 +58,8 @@ impl Decoder {
     pub fn new(request: &Request) -> Self {
         Self {
             choices: Vec::new(),
-            expected: request.n.max(1) as usize,
+            expected: request.answers() as usize,
+            each: u64::from(request.n.max(1)),
             keep_top: request.logprobs != Some(0),
             counts: Counts::default(),
             spoken: Spoken::of(request),
@@ -199,7 +204,7 @@ impl Decoder {
                 state.finish(number, Finish::Stop, None, sink);
             }
         }
-        if let Some((usage, timings)) = self.counts.merged() {
+        if let Some((usage, timings)) = self.counts.merged(self.each) {
             sink(&Event::Usage { usage, timings });
         }
         self.done = true;
@@ -214,6 +219,10 @@ impl Decode for Decoder {
         }
         if payload.trim_ascii() == b"[DONE]" {
             self.finish_stream(sink);
+            return Ok(());
+        }
+        // What an answer without text yet says, where several prompts were given.
+        if payload.trim_ascii() == b"null" {
             return Ok(());
         }
         match serde_json::from_slice::<Chunk<'_>>(payload) {
@@ -301,6 +310,7 @@ impl Counts {
             self.cached = cached;
             self.reasoning = reasoning.or(self.reasoning);
         } else {
+            self.prompts = self.prompts.saturating_add(prompt.unwrap_or(0));
             // The later answers find the first one's prompt in the cache: the least is what was there before.
             self.cached = if self.seen { self.cached.min(cached) } else { cached };
             self.completion = self.completion.saturating_add(completion);
@@ -311,14 +321,10 @@ impl Counts {
         self.seen = true;
     }
 
-    fn merged(&self) -> Option<(Usage, Option<Timings>)> {
+    fn merged(&self, each: u64) -> Option<(Usage, Option<Timings>)> {
+        let prompt = self.prompt.max(self.prompts / each.max(1));
         self.seen.then_some((
-            Usage {
-                prompt: self.prompt,
-                cached: self.cached.min(self.prompt),
-                completion: self.completion,
-                reasoning: self.reasoning,
-            },
+            Usage { prompt, cached: self.cached.min(prompt), completion: self.completion, reasoning: self.reasoning },
             self.timings,
         ))
     }

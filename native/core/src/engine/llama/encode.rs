@@ -36,6 +36,13 @@ pub fn generate(request: &Request, alias: &str) -> Result<Outbound, Fault> {
             "/v1/completions",
             &Generate { what: Text::new(request, alias, tokens), how: Common::new(request) },
         ),
+        Prompt::Several(prompts) => {
+            let prompts: Vec<_> = prompts.iter().map(OnePrompt).collect();
+            outbound(
+                "/v1/completions",
+                &Generate { what: Text::new(request, alias, &prompts), how: Common::new(request) },
+            )
+        }
     }
 }
 
@@ -47,7 +54,7 @@ pub fn count(request: &Request, alias: &str) -> Result<Outbound, Fault> {
         Prompt::Text { prompt, .. } => {
             outbound("/tokenize", &Tokenize { content: prompt, add_special: true, parse_special: true })
         }
-        Prompt::Tokens(_) => {
+        Prompt::Tokens(_) | Prompt::Several(_) => {
             Err(Fault::new(FaultKind::BadRequest, "The prompt is given as tokens already; their number is its length."))
         }
     }
@@ -79,6 +86,21 @@ struct Tokenize<'a> {
     content: &'a str,
     add_special: bool,
     parse_special: bool,
+}
+
+/// One prompt of several.
+struct OnePrompt<'a>(&'a Prompt);
+
+impl Serialize for OnePrompt<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Prompt::Text { prompt, .. } => serializer.serialize_str(prompt),
+            Prompt::Tokens(tokens) => serializer.collect_seq(tokens),
+            Prompt::Chat(_) | Prompt::Several(_) => {
+                Err(serde::ser::Error::custom("a prompt among several is text or tokens"))
+            }
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -383,6 +405,7 @@ fn prompt_bytes(prompt: &Prompt) -> usize {
             .sum(),
         Prompt::Text { prompt, .. } => prompt.len(),
         Prompt::Tokens(tokens) => tokens.len() * 4,
+        Prompt::Several(prompts) => prompts.iter().map(prompt_bytes).sum(),
     }
 }
 

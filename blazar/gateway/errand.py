@@ -1,0 +1,70 @@
+"""One piece of work for a client, whether it still waits or not: what is known of it, and what must be given back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from random import getrandbits
+from time import monotonic_ns, time_ns
+
+_log = logging.getLogger("blazar.gateway")
+
+
+class Errand:
+    """Whoever acquires a thing leaves its return with :meth:`finally_do`; all are done, the last first, when the
+    errand is over, however it ends. Marks are monotonic nanoseconds; ``created_ns`` is civil time.
+    """
+
+    __slots__ = (
+        "_id",
+        "_returns",
+        "created_ns",
+        "headers",
+        "load_ns",
+        "model",
+        "over",
+        "queue_ns",
+        "started_ns",
+        "trace",
+        "usage",
+        "warnings",
+    )
+
+    def __init__(self, trace: str, headers: dict[bytes, bytes]) -> None:
+        self.trace = trace
+        self.headers = headers
+        self._id = ""
+        self._returns: list[Callable[[], object]] = []
+        self.started_ns = monotonic_ns()
+        self.created_ns = time_ns()
+        self.over = False
+        self.model = ""
+        self.load_ns = 0
+        self.queue_ns = 0
+        self.usage: tuple[int, int, int] | None = None
+        self.warnings: list[str] = []
+
+    @property
+    def id(self) -> str:
+        """128 random bits in hex, from which every dialect makes the ids of its answer."""
+        if not self._id:
+            self._id = f"{getrandbits(128):032x}"
+        return self._id
+
+    def header(self, name: bytes) -> str | None:
+        """The header of that lower-case name."""
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def finally_do(self, give_back: Callable[[], object]) -> None:
+        """Call ``give_back`` when it is over."""
+        self._returns.append(give_back)
+
+    def give_everything_back(self) -> None:
+        """It is over. One return that fails does not keep the others from being done."""
+        self.over = True
+        while self._returns:
+            try:
+                self._returns.pop()()
+            except Exception:  # noqa: BLE001  (a fault of ours: it is logged, and the rest must still be given back)
+                _log.exception("trace %s could not give something back", self.trace)
