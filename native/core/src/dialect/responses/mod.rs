@@ -1,5 +1,6 @@
 //! OpenAI's Responses: `/v1/responses`.
 mod input;
+mod item;
 pub(crate) mod request;
 mod response;
 mod stream;

@@ -1,4 +1,5 @@
 //! Server-sent events of a response: numbered, each with its item, and whole objects at both ends.
+use super::item::{Item, Kind, Shown, Status};
 use super::words;
 use crate::chat::{Event, Fault, Finish, Request, TokenLogprob, Usage};
 use crate::dialect::write::{escaped, id as safe_id, int, string};
@@ -11,8 +12,7 @@ pub(super) struct Stream {
     stamp: String,
     created_ns: u64,
     started_ns: u64,
-    summary: bool,
-    encrypted: bool,
+    shown: Shown,
     logprobs: bool,
     stores: bool,
     custom_tools: Vec<String>,
@@ -31,40 +31,6 @@ pub(super) struct Stream {
     object: Vec<u8>,
 }
 
-/// The item that is being written.
-struct Item {
-    id: String,
-    kind: Kind,
-    text: String,
-    logprobs: Vec<TokenLogprob>,
-    /// Text that waits for its log probabilities.
-    held: String,
-}
-
-#[derive(PartialEq, Eq)]
-enum Kind {
-    Reasoning,
-    Message,
-    Call { number: u32, call: String, name: String, custom: bool, ended: bool },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Status {
-    InProgress,
-    Completed,
-    Incomplete,
-}
-
-impl Status {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::InProgress => "in_progress",
-            Self::Completed => "completed",
-            Self::Incomplete => "incomplete",
-        }
-    }
-}
-
 impl Stream {
     pub fn new(request: &Request, stamp: Stamp) -> Self {
         let shape = request.shape.response.as_deref();
@@ -80,8 +46,10 @@ impl Stream {
             stamp: stamp.id,
             created_ns: stamp.created_ns,
             started_ns: stamp.started_ns,
-            summary: shape.is_some_and(|shape| shape.summary),
-            encrypted: shape.is_some_and(|shape| shape.encrypted),
+            shown: Shown {
+                summary: shape.is_some_and(|shape| shape.summary),
+                encrypted: shape.is_some_and(|shape| shape.encrypted),
+            },
             logprobs: request.logprobs.is_some(),
             stores: shape.is_some_and(|shape| shape.store),
             custom_tools: request.shape.custom_tools.clone(),
@@ -176,11 +144,11 @@ impl Stream {
         self.frame("response.output_item.added", out, |this, out| {
             this.index(out);
             out.extend_from_slice(b",\"item\":");
-            this.item(&item, Status::InProgress, out);
+            this.shown.item(&item, Status::InProgress, out);
         });
         self.open = Some(item);
         match self.open.as_ref().map(|item| &item.kind) {
-            Some(Kind::Reasoning) if self.summary => self.part("response.reasoning_summary_part.added", out),
+            Some(Kind::Reasoning) if self.shown.summary => self.part("response.reasoning_summary_part.added", out),
             Some(Kind::Message | Kind::Reasoning) => self.part("response.content_part.added", out),
             Some(Kind::Call { .. }) | None => {}
         }
@@ -198,7 +166,7 @@ impl Stream {
         string(&item.id, out);
         self.index(out);
         out.extend_from_slice(match item.kind {
-            Kind::Reasoning if self.summary => b",\"summary_index\":0" as &[u8],
+            Kind::Reasoning if self.shown.summary => b",\"summary_index\":0" as &[u8],
             Kind::Reasoning | Kind::Message => b",\"content_index\":0",
             Kind::Call { .. } => b"",
         });
@@ -209,7 +177,7 @@ impl Stream {
             this.place(out);
             out.extend_from_slice(b",\"part\":");
             if let Some(item) = &this.open {
-                this.content(item, out);
+                this.shown.content(item, out);
             }
         });
     }
@@ -226,66 +194,6 @@ impl Stream {
         });
     }
 
-    /// The one part of a message or of reasoning.
-    fn content(&self, item: &Item, out: &mut Vec<u8>) {
-        out.extend_from_slice(match item.kind {
-            Kind::Reasoning if self.summary => b"{\"type\":\"summary_text\",\"text\":" as &[u8],
-            Kind::Reasoning => b"{\"type\":\"reasoning_text\",\"text\":",
-            _ => b"{\"type\":\"output_text\",\"text\":",
-        });
-        string(&item.text, out);
-        if item.kind == Kind::Message {
-            out.extend_from_slice(b",\"annotations\":[],\"logprobs\":");
-            words::logprobs(&item.logprobs, out);
-        }
-        out.push(b'}');
-    }
-
-    fn item(&self, item: &Item, status: Status, out: &mut Vec<u8>) {
-        let begun = status != Status::InProgress;
-        out.extend_from_slice(b"{\"id\":");
-        string(&item.id, out);
-        match &item.kind {
-            Kind::Message => {
-                out.extend_from_slice(b",\"type\":\"message\",\"role\":\"assistant\",\"content\":[");
-                if begun {
-                    self.content(item, out);
-                }
-                out.push(b']');
-            }
-            Kind::Reasoning => {
-                out.extend_from_slice(b",\"type\":\"reasoning\",\"summary\":[");
-                if begun && self.summary {
-                    self.content(item, out);
-                }
-                out.extend_from_slice(b"],\"content\":[");
-                if begun && !self.summary {
-                    self.content(item, out);
-                }
-                out.push(b']');
-                if self.encrypted {
-                    out.extend_from_slice(b",\"encrypted_content\":");
-                    string(&words::sealed(&item.text), out);
-                }
-            }
-            Kind::Call { call, name, custom, .. } => {
-                out.extend_from_slice(if *custom {
-                    b",\"type\":\"custom_tool_call\",\"call_id\":" as &[u8]
-                } else {
-                    b",\"type\":\"function_call\",\"call_id\":"
-                });
-                string(call, out);
-                out.extend_from_slice(b",\"name\":");
-                string(name, out);
-                out.extend_from_slice(if *custom { b",\"input\":" as &[u8] } else { b",\"arguments\":" });
-                string(if begun { &item.text } else { "" }, out);
-            }
-        }
-        out.extend_from_slice(b",\"status\":\"");
-        out.extend_from_slice(status.word().as_bytes());
-        out.extend_from_slice(b"\"}");
-    }
-
     /// End the open item.
     fn close(&mut self, mut status: Status, out: &mut Vec<u8>) {
         self.release(out);
@@ -295,7 +203,7 @@ impl Stream {
                 self.ended("response.output_text.done", "text", out);
                 self.part("response.content_part.done", out);
             }
-            Kind::Reasoning if self.summary => {
+            Kind::Reasoning if self.shown.summary => {
                 self.ended("response.reasoning_summary_text.done", "text", out);
                 self.part("response.reasoning_summary_part.done", out);
             }
@@ -326,7 +234,7 @@ impl Stream {
         }
         let Some(item) = self.open.take() else { return };
         let mut shown = Vec::new();
-        self.item(&item, status, &mut shown);
+        self.shown.item(&item, status, &mut shown);
         self.frame("response.output_item.done", out, |this, out| {
             this.index(out);
             out.extend_from_slice(b",\"item\":");
@@ -412,11 +320,12 @@ impl Stream {
     }
 
     fn reasoning(&mut self, text: &str, out: &mut Vec<u8>) {
+        self.blank.clear();
         if !self.is_open(&Kind::Reasoning) {
-            self.blank.clear();
             self.begin(Kind::Reasoning, out);
         }
-        let name = if self.summary { "response.reasoning_summary_text.delta" } else { "response.reasoning_text.delta" };
+        let name =
+            if self.shown.summary { "response.reasoning_summary_text.delta" } else { "response.reasoning_text.delta" };
         self.delta(name, text, None, out);
         if let Some(item) = &mut self.open {
             item.text.push_str(text);
