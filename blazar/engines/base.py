@@ -31,7 +31,8 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one model is to run. ``context`` is in tokens per slot; ``prompt_cache`` in bytes; ``batch`` in tokens of a
-    prompt that are decoded in one go; ``gpu_layers`` -1 means as many as fit.
+    prompt that are decoded in one go; ``gpu_layers`` -1 means as many as fit; ``embeds``: a model that generates gives
+    vectors too; ``projector``: the file that lets it see, or nothing.
     """
 
     context: int
@@ -41,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     gpu_layers: int = -1
     cache_type: str = "f16"
     prompt_cache: int = 0
+    embeds: bool = False
+    projector: str = ""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):

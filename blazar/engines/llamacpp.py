@@ -91,7 +91,7 @@ class LlamaCpp:
         # The engine reads a comma as the start of a second name.
         alias = model.name.replace(",", "_")
         wanted = [("--model", model.files[0]), ("--alias", alias), *_where(address)]
-        wanted += [*_size(settings), *_batch(model, settings), *_conduct(model)]
+        wanted += [*_size(model, settings), *_batch(model, settings), *_talents(model, settings), *_conduct()]
         known = [option for option in wanted if not build.flags or option[0] in build.flags]
         return LaunchPlan(
             argv=(*self.command(build), *(word for option in known for word in option)),
@@ -135,13 +135,16 @@ def _where(address: Address) -> list[tuple[str, ...]]:
     return [("--host", address.host), ("--port", str(address.port))]
 
 
-def _size(settings: Settings) -> list[tuple[str, ...]]:
-    """Slots with a context of their own each: in a shared pool, one long request fails all the others."""
+def _size(model: Model, settings: Settings) -> list[tuple[str, ...]]:
+    """Slots with a context of their own each: in a shared pool, one long request fails all the others. Texts of unequal
+    length for one vector each need the pool, though: without it, the engine decodes what is longer in pieces and takes
+    the mean of the last one.
+    """
     layers = "auto" if settings.gpu_layers < 0 else str(settings.gpu_layers)
     return [
         ("--ctx-size", str(settings.context * settings.slots)),
         ("--parallel", str(settings.slots)),
-        ("--no-kv-unified",),
+        ("--kv-unified" if _encodes(model) else "--no-kv-unified",),
         ("--threads", str(settings.threads)),
         ("--threads-batch", str(settings.threads)),
         # An open connection holds one of these threads, and pooled ones stay open between requests.
@@ -163,11 +166,25 @@ def _batch(model: Model, settings: Settings) -> list[tuple[str, ...]]:
 
 
 def _encodes(model: Model) -> bool:
-    return "embedding" in model.capabilities and "completion" not in model.capabilities
+    return not {"embedding", "rerank"}.isdisjoint(model.capabilities) and "completion" not in model.capabilities
 
 
-def _conduct(model: Model) -> list[tuple[str, ...]]:
-    options: list[tuple[str, ...]] = [
+def _talents(model: Model, settings: Settings) -> list[tuple[str, ...]]:
+    options: list[tuple[str, ...]] = []
+    if "rerank" in model.capabilities:
+        options += [("--embeddings",), ("--pooling", "rank")]
+    elif _encodes(model):
+        options += [("--embeddings",)]
+    elif settings.embeds:
+        # A model that generates says nothing of pooling; its last token has seen all the others.
+        options += [("--embeddings",), ("--pooling", "last")]
+    if settings.projector:
+        options += [("--mmproj", settings.projector)]
+    return options
+
+
+def _conduct() -> list[tuple[str, ...]]:
+    return [
         ("--metrics",),
         ("--slots",),
         ("--no-ui",),
@@ -175,9 +192,6 @@ def _conduct(model: Model) -> list[tuple[str, ...]]:
         ("--sse-ping-interval", str(_PING_S)),
         ("--offline",),
     ]
-    if _encodes(model):
-        options.append(("--embeddings",))
-    return options
 
 
 def _environment(secret: str, scratch: Path) -> dict[str, str]:

@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("-c", "--ctx-size", type=int, default=0)
     parser.add_argument("-np", "--parallel", type=int, default=1)
+    parser.add_argument("-kvu", "--kv-unified", action="store_true")
     parser.add_argument("-no-kvu", "--no-kv-unified", action="store_true")
     parser.add_argument("-b", "--batch-size", type=int, default=2048)
     parser.add_argument("-ub", "--ubatch-size", type=int, default=512)
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-cram", "--cache-ram", type=int, default=0)
     parser.add_argument("-mm", "--mmproj", default="")
     parser.add_argument("--embeddings", action="store_true")
+    parser.add_argument("--pooling", choices=("none", "mean", "cls", "last", "rank"), default="")
     parser.add_argument("--metrics", action="store_true")
     parser.add_argument("--slots", action="store_true")
     parser.add_argument("--no-ui", action="store_true")
@@ -67,7 +69,7 @@ def _params(module: Any, options: argparse.Namespace) -> Any:
     params.model_alias = {options.alias} if options.alias else set()
     params.hostnames, params.port = [options.host], options.port
     params.api_keys = [key for key in os.environ.get("LLAMA_API_KEY", "").split(",") if key]
-    params.n_ctx, params.n_parallel, params.kv_unified = options.ctx_size, options.parallel, False
+    params.n_ctx, params.n_parallel, params.kv_unified = options.ctx_size, options.parallel, options.kv_unified
     params.n_batch, params.n_ubatch = options.batch_size, options.ubatch_size
     params.cpuparams.n_threads = options.threads
     params.cpuparams_batch.n_threads = options.threads_batch
@@ -83,6 +85,8 @@ def _params(module: Any, options: argparse.Namespace) -> Any:
     params.cache_type_v = _cache_type(module, options.cache_type_v)
     params.cache_ram_mib = options.cache_ram
     params.embedding = options.embeddings
+    if options.pooling:
+        params.pooling_type = getattr(module.llama_pooling_type, f"LLAMA_POOLING_TYPE_{options.pooling.upper()}")
     params.endpoint_metrics, params.endpoint_slots = options.metrics, options.slots
     params.ui = not options.no_ui
     params.sse_ping_interval = options.sse_ping_interval

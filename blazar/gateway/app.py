@@ -21,10 +21,13 @@ from blazar.gateway.guard import Guard
 from blazar.gateway.ollama.manage import Copy, Delete, Pull
 from blazar.gateway.ollama.models import Greeting, Ps, Show, Tags, Version
 from blazar.gateway.ollama.text import Chat, Generate
+from blazar.gateway.ollama.vectors import Embed, Embeddings
 from blazar.gateway.openai.background import Jobs
 from blazar.gateway.openai.models import Models, OneModel
 from blazar.gateway.openai.responses import Cancel, InputItems, InputTokens, OneResponse, Responses
 from blazar.gateway.openai.text import ChatCompletions, Completions
+from blazar.gateway.openai.vectors import Embeddings as OpenaiEmbeddings
+from blazar.gateway.openai.vectors import Rerank
 from blazar.gateway.shell import Shell
 
 if TYPE_CHECKING:
@@ -53,6 +56,8 @@ def routes(node: Node) -> dict[str, Any]:
         "/": Greeting(),
         "/v1/chat/completions": chat,
         "/v1/completions": text,
+        **{path: OpenaiEmbeddings(node) for path in ("/v1/embeddings", "/embeddings", "/v1/v1/embeddings")},
+        **{path: Rerank(node) for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking", "/api/rerank")},
         "/v1/models": Models(node),
         "/v1/models/{name:path}": OneModel(node),
         **{f"{prefix}{path}": resource for prefix in ("", "/v1", "/v1/v1") for path, resource in responses.items()},
@@ -64,6 +69,8 @@ def routes(node: Node) -> dict[str, Any]:
         "/v1/v1/chat/completions": chat,
         "/api/chat": Chat(node),
         "/api/generate": Generate(node),
+        "/api/embed": Embed(node),
+        "/api/embeddings": Embeddings(node),
         "/api/tags": Tags(node),
         "/api/ps": Ps(node),
         "/api/show": Show(node),

@@ -63,10 +63,13 @@ async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
     """Have the request's model loaded and held until the request is over."""
     model = node.catalogue.find(inbound.model)
     errand.model = model.name
+    if "completion" not in model.capabilities and not {"embedding", "rerank"}.isdisjoint(model.capabilities):
+        what = "ranks" if "rerank" in model.capabilities else "gives vectors"
+        raise BadRequest(f"'{model.name}' {what} and does not generate text.", param="model")
     if inbound.thinks and "thinking" not in model.capabilities:
         _cannot_think(errand, inbound.route)
     before = monotonic_ns()
-    held = await node.fleet.ensure_ready(model, context=inbound.num_ctx or _asked_context(errand))
+    held = await node.fleet.ensure_ready(model, context=inbound.num_ctx or asked_context(errand))
     keep_alive = inbound.keep_alive_s
     errand.finally_do(partial(held.release, keep_alive))
     errand.load_ns = monotonic_ns() - before
@@ -144,7 +147,7 @@ async def run(node: Node, errand: Errand, inbound: _native.Inbound) -> bytes:
 async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_native.Exchange, Delivery, Instance]:
     """Lease, enter, and send: the answer is on its way. All of it is given back when the errand is over."""
     instance = (await lease(node, errand, inbound)).instance
-    await _enter(node, errand, instance)
+    await enter(node, errand, instance)
     exchange = _native.Exchange(
         inbound,
         family=instance.family,
@@ -238,7 +241,8 @@ def _raise_fault(exchange: _native.Exchange, instance: Instance) -> None:
         raise error_of(exchange.fault, instance)
 
 
-async def _enter(node: Node, errand: Errand, instance: Instance) -> None:
+async def enter(node: Node, errand: Errand, instance: Instance) -> None:
+    """Wait for a place at ``instance``, held until the errand is over."""
     asked = errand.header(b"x-blazar-priority")
     priority = NORMAL if asked is None else _PRIORITIES.get(asked, NORMAL)
     place = node.gate.place(
@@ -265,7 +269,8 @@ async def _explain(instance: Instance) -> Reason:
     return Reason("crashed", EngineCrashed.code, death.message)
 
 
-def _asked_context(errand: Errand) -> int | None:
+def asked_context(errand: Errand) -> int | None:
+    """Tokens of context that a header asks for."""
     return _number(errand, b"x-blazar-num-ctx")
 
 

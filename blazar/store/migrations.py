@@ -77,5 +77,10 @@ _RESPONSES = (
     "CREATE INDEX responses_unfinished ON responses (status) WHERE status IN ('queued', 'in_progress')",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES)
+_OVERLAYS = (
+    "ALTER TABLE models ADD COLUMN projector TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE models ADD COLUMN overlay TEXT NOT NULL DEFAULT ''",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS)
 """Step ``n`` (from 1) leads from ``user_version`` n - 1 to n; the statements of one step are one transaction."""

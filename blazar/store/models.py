@@ -10,12 +10,16 @@ from blazar.store.connection import Connection
 
 _COLUMNS = (
     "name, source, size, digest, format, architecture, parameters, context_length, quantization, capabilities, owned, "
-    "added_ns, modified_ns"
+    "added_ns, modified_ns, projector, overlay"
 )
 
 
 class ModelRow(msgspec.Struct, frozen=True):
-    """What the catalogue keeps of a model. Paths are as the catalogue wrote them; sizes in bytes, times in Unix ns."""
+    """What the catalogue keeps of a model. Paths are as the catalogue wrote them; sizes in bytes, times in Unix ns.
+
+    ``projector`` is the path of the file that lets it see, or nothing; ``overlay`` is JSON of what a Modelfile sets, or
+    nothing.
+    """
 
     name: str
     source: str
@@ -31,6 +35,8 @@ class ModelRow(msgspec.Struct, frozen=True):
     owned: bool
     added_ns: int
     modified_ns: int
+    projector: str = ""
+    overlay: str = ""
 
 
 class ModelRows:
@@ -65,6 +71,7 @@ class ModelRows:
         values = (
             row.name, row.source, row.size, row.digest, row.format, row.architecture, row.parameters,
             row.context_length, row.quantization, " ".join(row.capabilities), row.owned, row.added_ns, row.modified_ns,
+            row.projector, row.overlay,
         )  # fmt: skip
         renewed = ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS.split(", "))
         with self._connection.write() as db:

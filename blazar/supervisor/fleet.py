@@ -29,7 +29,7 @@ from blazar.supervisor.loading import until_ready
 from blazar.supervisor.lock import Lock
 from blazar.supervisor.memory import HostMemory, Memory
 from blazar.supervisor.room import Room
-from blazar.supervisor.settings import context_asked, settings_for
+from blazar.supervisor.settings import Need, context_asked, settings_for
 from blazar.supervisor.state import OVER, State
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Fleet:
             self._memory, config.residency.memory_bytes, lambda: tuple(self._instances.values()), self._leave
         )
         self._routing = asyncio.Lock()
-        self._wishes: dict[str, int] = {}
+        self._wishes: dict[str, Need] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loads: dict[Instance, asyncio.Task[None]] = {}
         self._departures: dict[Instance, asyncio.Task[None]] = {}
@@ -104,29 +104,33 @@ class Fleet:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._lock.give()
 
-    async def ensure_ready(self, model: Model, *, context: int | None = None) -> Lease:
+    async def ensure_ready(
+        self, model: Model, *, context: int | None = None, embeds: bool = False, sees: bool = False
+    ) -> Lease:
         """A lease on the instance of ``model``, which is loaded first if need be, once for all who ask together.
 
-        ``context`` (tokens) is the least that will do; an instance with less is replaced when nobody uses it.
+        ``context`` (tokens) is the least that will do; ``embeds`` wants vectors of a model that generates, ``sees`` its
+        projector. An instance with less is replaced when nobody uses it.
         Cancelling this leaves the load to the others, or to itself.
 
         Raises EngineCrashed, ModelLoadTimeout, InsufficientMemory, ModelTooLarge, EngineCircuitOpen,
         ModelUnsupportedEngine, AllSlotsBusy, BadRequest, NotFound, ShuttingDown.
         """
-        asked = context_asked(model, context)
+        need = Need(context_asked(model, context), embeds, sees)
         while True:
             if self._closing:
                 raise ShuttingDown
             instance = self._instances.get(model.name)
             if instance is None:
-                await self._begin(model, asked)
+                await self._begin(model, need)
             elif instance.state is not State.READY or instance.draining:
                 await self._moved(instance)
-            elif asked is not None and asked > instance.settings.context:
-                await self._drain(instance, asked)
-            elif asked is not None and asked > instance.context:
+            elif not need.met_by(instance.settings):
+                await self._drain(instance, need)
+            elif need.context > instance.context:
                 raise BadRequest(
-                    f"The engine gives '{model.name}' a context of {instance.context} tokens; {asked} were asked for.",
+                    f"The engine gives '{model.name}' a context of {instance.context} tokens; "
+                    f"{need.context} were asked for.",
                     param="num_ctx",
                 )
             else:
@@ -242,11 +246,11 @@ class Fleet:
         if instance.state is State.FAILED and instance.failure is not None:
             raise instance.failure.with_traceback(None)
 
-    async def _drain(self, instance: Instance, context: int) -> None:
+    async def _drain(self, instance: Instance, need: Need) -> None:
         """Have ``instance`` replaced when its last lease ends. Raises AllSlotsBusy when that takes too long."""
-        instance.draining = f"a context of {context} was asked for"
-        # Whoever makes the next instance, maybe for somebody who does not care, makes it large enough.
-        self._wishes[instance.name] = max(context, self._wishes.get(instance.name, 0))
+        instance.draining = need.words(instance.settings)
+        # Whoever makes the next instance, maybe for somebody who does not care, makes it do for all who asked so far.
+        self._wishes[instance.name] = need.joined(self._wishes.get(instance.name, Need.of(instance.settings)))
         self._rest(instance)
         wait_s = self._config.admission.wait_s
         try:
@@ -262,7 +266,7 @@ class Fleet:
 
     # Coming.
 
-    async def _begin(self, model: Model, asked: int | None) -> None:
+    async def _begin(self, model: Model, need: Need) -> None:
         """Make the instance and start its load, unless somebody else just did."""
         async with self._routing:
             if model.name in self._instances:
@@ -273,8 +277,8 @@ class Fleet:
             if self._closing:
                 return
             self._circuits.check((model.name, build.tag), model.name, self._now())
-            wished = max(asked or 0, self._wishes.pop(model.name, 0))
-            settings = settings_for(self._config.engine, model, wished, self._cores, gpu=self._gpu)
+            need = need.joined(self._wishes.pop(model.name, Need()))
+            settings = settings_for(self._config.engine, model, need, self._cores, gpu=self._gpu)
             instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
             instance.keep_alive_s = min(self._config.residency.keep_alive_s, _LONGEST_S)
             instance.need = self._loader.need(instance)

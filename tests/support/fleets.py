@@ -38,6 +38,7 @@ class Facts(msgspec.Struct, frozen=True):
     format: str = "gguf"
     context_length: int = 4096
     capabilities: tuple[str, ...] = ("completion",)
+    projector: str = ""
 
 
 def model(name: str, path: Path, **facts: Any) -> Model:

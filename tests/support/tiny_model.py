@@ -26,9 +26,20 @@ def byte_alphabet() -> list[str]:
 
 
 def write(
-    path: Path, *, layers: int = 2, width: int = 64, context: int = 4096, vocab_pad: int = 0, seed: int = 0
+    path: Path,
+    *,
+    layers: int = 2,
+    width: int = 64,
+    context: int = 4096,
+    vocab_pad: int = 0,
+    seed: int = 0,
+    pooling: gguf.PoolingType | None = None,
 ) -> None:
-    """Write the model to ``path``; ``vocab_pad`` adds that many unused tokens (for header-parsing benches)."""
+    """Write the model to ``path``; ``vocab_pad`` adds that many unused tokens (for header-parsing benches).
+
+    ``pooling`` makes it one that embeds, or with RANK one that ranks (as qwen3, which has a head for it).
+    """
+    ranks = pooling == gguf.PoolingType.RANK
     heads, kv_heads, hidden = 4, 2, 2 * width
     head = width // heads
     tokens = [*byte_alphabet(), "<|bos|>", "<|eos|>", "<|im_start|>", "<|im_end|>"]
@@ -36,7 +47,7 @@ def write(
     tokens += [f"<|pad{i}|>" for i in range(vocab_pad)]
     types += [gguf.TokenType.UNUSED] * vocab_pad
     rng = np.random.default_rng(seed)
-    out = gguf.GGUFWriter(path, "llama")
+    out = gguf.GGUFWriter(path, "qwen3" if ranks else "llama")
     out.add_name(f"tiny-random-{layers}x{width}")
     out.add_context_length(context)
     out.add_embedding_length(width)
@@ -56,7 +67,14 @@ def write(
     out.add_bos_token_id(256)
     out.add_eos_token_id(259)
     out.add_add_bos_token(False)
-    out.add_chat_template(CHAT_TEMPLATE)
+    if pooling is None:
+        out.add_chat_template(CHAT_TEMPLATE)
+    else:
+        out.add_pooling_type(pooling)
+    if ranks:
+        out.add_classifier_output_labels(["yes", "no"])
+        out.add_key_length(head)
+        out.add_value_length(head)
 
     def random(name: str, *shape: int) -> None:
         out.add_tensor(name, (rng.standard_normal(shape) * 0.05).astype(np.float32))
@@ -66,6 +84,8 @@ def write(
         block = f"blk.{i}."
         for norm in ("attn_norm", "ffn_norm"):
             out.add_tensor(f"{block}{norm}.weight", np.ones(width, np.float32))
+        for norm in ("attn_q_norm", "attn_k_norm") if ranks else ():
+            out.add_tensor(f"{block}{norm}.weight", np.ones(head, np.float32))
         random(block + "attn_q.weight", width, width)
         random(block + "attn_k.weight", head * kv_heads, width)
         random(block + "attn_v.weight", head * kv_heads, width)
@@ -75,6 +95,8 @@ def write(
         random(block + "ffn_down.weight", width, hidden)
     out.add_tensor("output_norm.weight", np.ones(width, np.float32))
     random("output.weight", len(tokens), width)
+    if ranks:
+        random("cls.output.weight", 2, width)
     out.write_header_to_file()
     out.write_kv_data_to_file()
     out.write_tensors_to_file()

@@ -1,0 +1,102 @@
+"""``/api/embed``, and ``/api/embeddings``, which came before it."""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from blazar import _native
+from blazar.errors import BadRequest
+from blazar.gateway.body import typed, whole
+from blazar.gateway.vectors import MOST, Input, embed, embedder, shortened
+
+if TYPE_CHECKING:
+    from falcon.asgi import Request, Response
+
+    from blazar.node import Node
+
+
+class _Options(msgspec.Struct):
+    num_ctx: Annotated[int, Meta(ge=1)] | None = None
+
+
+class _Asked(msgspec.Struct):
+    model: Annotated[str, Meta(min_length=1)]
+    input: str | list[str] | None = None
+    prompt: str = ""
+    truncate: bool = True
+    dimensions: Annotated[int, Meta(ge=0)] = 0
+    options: _Options | None = None
+    keep_alive: Any = None
+
+    @property
+    def stays_s(self) -> float | None:
+        """``keep_alive`` in seconds; negative for ever. Raises BadRequest."""
+        if self.keep_alive is None:
+            return None
+        try:
+            said = msgspec.json.encode({"model": self.model, "keep_alive": self.keep_alive})
+            return _native.parse("ollama.generate", said).keep_alive_s
+        except _native.BadInput as bad:
+            raise BadRequest(bad.args[0], param="keep_alive") from None
+
+    @property
+    def context(self) -> int | None:
+        """The context that is asked for, in tokens."""
+        return self.options.num_ctx if self.options is not None else None
+
+
+class Embed:
+    """Vectors of texts."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def on_post(self, req: Request, resp: Response) -> None:
+        """A vector for each text; without any, the model is loaded. Too long a text is cut unless ``truncate`` is
+        false.
+        """
+        asked = typed(await whole(self._node, req), _Asked, req.path)
+        given = [asked.input] if isinstance(asked.input, str) else asked.input or []
+        if len(given) > MOST:
+            raise BadRequest(f"Expected at most {MOST} inputs, found {len(given)}.", param="input")
+        inputs: list[Input] = [text for text in given if text] if isinstance(asked.input, str) else [*given]
+        context = req.scope["blazar"]
+        context.watch_client()
+        instance = await embedder(self._node, context, asked.model, keep_alive_s=asked.stays_s, num_ctx=asked.context)
+        rows: list[list[float]] = []
+        tokens = 0
+        if inputs:
+            if "" in inputs:
+                raise BadRequest("Expected a text, found an empty one.", param=f"input[{inputs.index('')}]")
+            done = await embed(self._node, context, instance, inputs, truncate=asked.truncate, path="input")
+            rows, tokens = shortened(done.vectors, asked.dimensions or None).tolist(), done.tokens
+        resp.media = {
+            "model": asked.model,
+            "embeddings": rows,
+            "total_duration": monotonic_ns() - context.started_ns,
+            "load_duration": context.load_ns,
+            "prompt_eval_count": tokens,
+        }
+
+
+class Embeddings:
+    """The vector of one text."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def on_post(self, req: Request, resp: Response) -> None:
+        """An empty prompt loads the model, and has no vector."""
+        asked = typed(await whole(self._node, req), _Asked, req.path)
+        context = req.scope["blazar"]
+        context.watch_client()
+        instance = await embedder(self._node, context, asked.model, keep_alive_s=asked.stays_s, num_ctx=asked.context)
+        row: list[float] = []
+        if asked.prompt:
+            done = await embed(self._node, context, instance, [asked.prompt], truncate=True, path="prompt")
+            (row,) = done.vectors.tolist()
+        resp.media = {"embedding": row}

@@ -1,0 +1,119 @@
+"""``/v1/embeddings`` and ``/v1/rerank``."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from blazar.errors import BadRequest
+from blazar.gateway.body import typed, whole
+from blazar.gateway.vectors import MOST, Input, embed, embedder, rank, shortened
+
+if TYPE_CHECKING:
+    from falcon.asgi import Request, Response
+
+    from blazar.node import Node
+
+
+class _Asked(msgspec.Struct):
+    model: Annotated[str, Meta(min_length=1)]
+    input: str | list[Any]
+    dimensions: Annotated[int, Meta(ge=1)] | None = None
+    encoding_format: Literal["float", "base64"] | None = None
+    keep_alive: float | None = None
+
+
+class Embeddings:
+    """Vectors of texts."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def on_post(self, req: Request, resp: Response) -> None:
+        """A vector for each input, as numbers or as base64 of little-endian float32."""
+        asked = typed(await whole(self._node, req), _Asked, req.path)
+        inputs = _inputs(asked.input)
+        context = req.scope["blazar"]
+        context.watch_client()
+        instance = await embedder(self._node, context, asked.model, keep_alive_s=asked.keep_alive)
+        done = await embed(self._node, context, instance, inputs, truncate=False, path="input")
+        vectors = shortened(done.vectors, asked.dimensions)
+        coded = asked.encoding_format == "base64"
+        resp.media = {
+            "object": "list",
+            "data": [
+                {
+                    "object": "embedding",
+                    "index": index,
+                    "embedding": base64.b64encode(row.astype("<f4").tobytes()).decode() if coded else row.tolist(),
+                }
+                for index, row in enumerate(vectors)
+            ],
+            "model": asked.model,
+            "usage": {"prompt_tokens": done.tokens, "total_tokens": done.tokens},
+        }
+
+
+def _inputs(given: str | list[Any]) -> list[Input]:
+    """One text, one list of tokens, or a list of these. Raises BadRequest with the place."""
+    if isinstance(given, str):
+        return [_checked(given, "input")]
+    if given and all(type(token) is int for token in given):
+        return [_checked(given, "input")]
+    if not 0 < len(given) <= MOST:
+        raise BadRequest(f"Expected 1 to {MOST} inputs, found {len(given)}.", param="input")
+    return [_checked(item, f"input[{place}]") for place, item in enumerate(given)]
+
+
+def _checked(item: Any, path: str) -> Input:
+    if isinstance(item, list) and item and all(type(token) is int and token >= 0 for token in item):
+        return item
+    if not isinstance(item, str):
+        raise BadRequest("Expected a text, or a list of tokens.", param=path)
+    if not item:
+        raise BadRequest("Expected a text, found an empty one.", param=path)
+    return item
+
+
+class _Document(msgspec.Struct):
+    text: str
+
+
+class _Ranking(msgspec.Struct):
+    model: Annotated[str, Meta(min_length=1)]
+    query: Annotated[str, Meta(min_length=1)]
+    documents: list[str | _Document] = []
+    texts: list[str] = []
+    top_n: Annotated[int, Meta(ge=1)] | None = None
+    return_documents: bool = False
+
+
+class Rerank:
+    """Texts by their relevance to a question, in the shape that Jina and Cohere share."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def on_post(self, req: Request, resp: Response) -> None:
+        """Places and scores, the most relevant first. Scores are the model's own, and of no fixed range."""
+        asked = typed(await whole(self._node, req), _Ranking, req.path)
+        given: list[str | _Document] = asked.documents or [*asked.texts]
+        if not 0 < len(given) <= MOST:
+            raise BadRequest(f"Expected 1 to {MOST} documents, found {len(given)}.", param="documents")
+        texts = [item if isinstance(item, str) else item.text for item in given]
+        context = req.scope["blazar"]
+        context.watch_client()
+        ranked = await rank(self._node, context, asked.model, asked.query, texts, asked.top_n)
+        resp.media = {
+            "object": "list",
+            "model": asked.model,
+            "results": [
+                {"index": index, "relevance_score": score}
+                | ({"document": {"text": texts[index]}} if asked.return_documents else {})
+                for index, score in ranked.scores
+            ],
+            "usage": {"prompt_tokens": ranked.tokens, "total_tokens": ranked.tokens},
+        }
