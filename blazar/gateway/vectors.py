@@ -5,15 +5,15 @@ from __future__ import annotations
 import base64
 import re
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import numpy as np
 
 from blazar.errors import BadGateway, BadRequest, PromptTooLong
 from blazar.gateway.exchange import asked_context, call, enter
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from blazar.gateway.errand import Errand
@@ -26,7 +26,7 @@ MOST = 2048
 _TOO_LARGE = re.compile(r"input \((\d+) tokens\) is too large")
 
 
-class Embedded(msgspec.Struct, frozen=True):
+class Embedded(NamedTuple):
     """Vectors in the order of their inputs, float32 and of unit length, ``(inputs, dimensions)``; ``tokens`` of all."""
 
     vectors: NDArray[np.float32]
@@ -93,6 +93,8 @@ async def embed(
     """The vectors of ``inputs``. With ``truncate``, what is longer than the context is cut to it; otherwise it is
     refused, with its place under ``path``. Raises PromptTooLong, BadRequest, BadGateway.
     """
+    import numpy as np  # noqa: PLC0415  (most days nobody asks for vectors)
+
     if truncate:
         most = longest(instance)
         inputs = [await _cut(node, errand, instance, text, most) for text in inputs]
@@ -112,6 +114,8 @@ async def embed(
 
 def shortened(vectors: NDArray[np.float32], dimensions: int | None) -> NDArray[np.float32]:
     """The first ``dimensions`` of each vector, made of unit length again. Raises BadRequest for more than there are."""
+    import numpy as np  # noqa: PLC0415
+
     if dimensions is None or dimensions == vectors.shape[1]:
         return vectors
     if dimensions > vectors.shape[1]:
