@@ -65,10 +65,11 @@ STEPS: tuple[Step, ...] = (
         "pytest",
         "unit, golden, architecture, documents",
         "tests",
-        *(f"--ignore=tests/{part}" for part in ("process", "e2e", "test_wheel.py")),
+        *(f"--ignore=tests/{part}" for part in ("process", "e2e", "clients", "test_wheel.py")),
     ),
     _pytest("process", "real children", "tests/process"),
     _pytest("e2e", "a real engine, the official SDKs", "tests/e2e", limit_s=1500),
+    _pytest("clients", "packages for Node, and agents as people run them", "tests/clients", limit_s=900),
     Step(
         "feed",
         "what a chunk costs in the core, once",
