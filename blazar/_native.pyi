@@ -56,6 +56,8 @@ class Inbound:
         """A response's input as a JSON array of items."""
     def after(self, earlier: bytes, /) -> Inbound:
         """The same request after an earlier conversation, a JSON array of items. Raises BadInput."""
+    def dress(self, overlay: bytes, /) -> None:
+        """Put on it what its model's Modelfile sets, as JSON. Raises BadInput."""
     def streamed(self, stream: bool, /) -> Inbound:
         """The same request, streamed or not."""
 

@@ -133,6 +133,21 @@ class OriginForbidden(BlazarError):
         )
 
 
+class LocalOnly(BlazarError):
+    """Something that other tools do and Blazar never will."""
+
+    code, status, summary = "LOCAL_ONLY", 403, "something that would leave this machine, or needs an account"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            "Blazar uploads nothing: models stay on this machine. They are plain files, so copy them where you like; "
+            "'blazar show MODEL' says where they lie."
+            if what == "push"
+            else "There is no account and nothing to sign in to or out of: Blazar works for the person at this machine "
+            "alone."
+        )
+
+
 class NotFound(BlazarError):
     """No such route or thing."""
 

@@ -18,7 +18,8 @@ from blazar.gateway.anthropic.messages import CountTokens, Messages
 from blazar.gateway.control.engine import EngineTool, EngineView
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.guard import Guard
-from blazar.gateway.ollama.manage import Copy, Delete, Pull
+from blazar.gateway.ollama.create import Blob, Create
+from blazar.gateway.ollama.manage import Copy, Delete, Pull, Push
 from blazar.gateway.ollama.models import Greeting, Ps, Show, Tags, Version
 from blazar.gateway.ollama.text import Chat, Generate
 from blazar.gateway.ollama.vectors import Embed, Embeddings
@@ -75,6 +76,9 @@ def routes(node: Node) -> dict[str, Any]:
         "/api/ps": Ps(node),
         "/api/show": Show(node),
         "/api/version": Version(),
+        "/api/create": Create(node),
+        "/api/blobs/{digest}": Blob(node),
+        "/api/push": Push(),
         "/api/copy": Copy(node),
         "/api/delete": Delete(node),
         "/api/pull": Pull(node),

@@ -23,11 +23,14 @@ from blazar.errors import (
     EngineCrashed,
     GatewayTimeout,
     Internal,
+    ModelNotFound,
     PromptTooLong,
+    VisionProjectorMissing,
 )
 from blazar.gateway import structured
 from blazar.gateway.body import whole
 from blazar.gateway.context import UNCACHED
+from blazar.models import overlay
 from blazar.relay.delivery import Reason
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
     from blazar.gateway.context import Context
     from blazar.gateway.errand import Errand
+    from blazar.models.catalogue import Model
     from blazar.node import Node
     from blazar.relay.delivery import Delivery
     from blazar.supervisor.instance import Instance, Lease
@@ -68,12 +72,40 @@ async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
         raise BadRequest(f"'{model.name}' {what} and does not generate text.", param="model")
     if inbound.thinks and "thinking" not in model.capabilities:
         _cannot_think(errand, inbound.route)
+    if model.overlay:
+        _dress(inbound, model)
+    sees = inbound.has_images
+    if sees and not model.projector:
+        raise VisionProjectorMissing(model.name)
     before = monotonic_ns()
-    held = await node.fleet.ensure_ready(model, context=inbound.num_ctx or asked_context(errand))
+    context = inbound.num_ctx or asked_context(errand)
+    held = await node.fleet.ensure_ready(runs(node, model), context=context, sees=sees)
     keep_alive = inbound.keep_alive_s
     errand.finally_do(partial(held.release, keep_alive))
     errand.load_ns = monotonic_ns() - before
     return held
+
+
+def runs(node: Node, model: Model) -> Model:
+    """The model whose instance answers for ``model``: one that a Modelfile made of another shares the other's, as long
+    as that has the same weights.
+    """
+    base = overlay.read(model.overlay).base if model.overlay else ""
+    if base:
+        try:
+            origin = node.catalogue.find(base)
+        except ModelNotFound:
+            return model
+        if (origin.digest, origin.projector) == (model.digest, model.projector):
+            return origin
+    return model
+
+
+def _dress(inbound: _native.Inbound, model: Model) -> None:
+    try:
+        inbound.dress(model.overlay.encode())
+    except _native.BadInput as bad:
+        raise BadRequest(f"What the Modelfile of '{model.name}' sets cannot be used: {bad.args[0]}") from None
 
 
 def _cannot_think(errand: Errand, route: str) -> None:

@@ -42,7 +42,7 @@ class Catalogue:
 
     def list(self) -> tuple[Model, ...]:
         """Every model, the newest first."""
-        self._refresh()
+        self.refresh()
         return self._models
 
     def find(self, name: str) -> Model:
@@ -50,10 +50,10 @@ class Catalogue:
         only one has it. Raises ModelNotFound with the nearest names.
         """
         if self._clock.monotonic_ns() - self._checked_ns > _FRESH_NS:
-            self._refresh()
+            self.refresh()
         model = self._found.get(name)
         if model is None:
-            self._refresh()
+            self.refresh()
             model = self._look(name)
             if len(self._found) > 4096:
                 self._found.clear()  # names come from clients
@@ -85,7 +85,8 @@ class Catalogue:
             self._store.models.delete(model.name)
             if not model.owned:
                 return ()
-            return tuple(Path(path) for path in model.files if not self._store.models.users_of(path))
+            files = (*model.files, *((model.projector,) if model.projector else ()))
+            return tuple(Path(path) for path in files if not self._store.models.users_of(path))
 
     def free_name(self, wanted: str) -> str:
         """``wanted``, or with a number where that is taken."""
@@ -110,7 +111,8 @@ class Catalogue:
             self._headers[key] = found
         return found
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Look at once what others wrote."""
         self._checked_ns = self._clock.monotonic_ns()
         version = self._store.data_version()
         if version != self._version:

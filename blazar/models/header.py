@@ -99,6 +99,18 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
         """
         return _open(Path(self.path)).pairs(None if verbose else SHORT_ARRAY)
 
+    @property
+    def license(self) -> str:
+        """The licence's text, else its name."""
+        facts = self.metadata()
+        return str(facts.get("general.license.text") or facts.get("general.license") or "")
+
+    def tensors(self) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+        """Name, type and shape of each tensor, over all parts. Raises BadModelFile."""
+        for part in self.splits or (self.path,):
+            for name, kind, shape, _, _ in _open(Path(part)).tensors():
+                yield name, kind, shape
+
 
 def read(path: str | os.PathLike[str]) -> Header:
     """The header of the model at ``path``; of a split model any part will do while the first one is there.

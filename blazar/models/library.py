@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -12,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from blazar import store
-from blazar.errors import BadRequest, Conflict, ModelNotFound
+from blazar.errors import BadModelFile, BadRequest, Conflict, ModelNotFound
 from blazar.models import header, lock, reference
+from blazar.models import overlay as overlays
+from blazar.models.blobs import Blobs
 from blazar.models.catalogue import Catalogue, Model
 from blazar.models.files import bytes_in, place, sha256_of
+from blazar.models.overlay import Overlay
 from blazar.models.progress import Listener, Progress, ignore
 from blazar.models.reference import Reference
 from blazar.models.sources import Fetched, file, pypi, url
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
 _STAGING = ".partial"
 _ORIGIN = "origin"
+_BLOBS = ".uploads"
 
 
 class Partial(msgspec.Struct, frozen=True):
@@ -44,6 +49,7 @@ class Library:
     def __init__(self, paths: Paths, config: Config, catalogue: Catalogue | None = None) -> None:
         self._folder = paths.models
         self._pip_args = config.models.pip_args
+        self.blobs = Blobs(paths.models / _BLOBS)
         self._catalogue = catalogue if catalogue is not None else Catalogue(store.open(paths.database))
 
     def list(self) -> tuple[Model, ...]:
@@ -139,6 +145,66 @@ class Library:
             modified_ns=now,
         )
         return self._catalogue.add(twin)
+
+    def attach(self, name: str, path: Path | None) -> Model:
+        """Give a model the projector at ``path``, which lets it see; None takes it away. Raises BadModelFile."""
+        model = self.show(name)
+        projector = ""
+        facts = self._catalogue.header(model)
+        talents = header.capabilities(facts)
+        if path is not None:
+            eyes = header.read(path)
+            if not eyes.sees:
+                raise BadModelFile(str(path), "it is no projector for images (of the kind mmproj)")
+            talents = header.capabilities(facts, eyes)
+            linked = file.link((path,), Path(model.files[0]).parent) if model.owned else None
+            projector = str(linked[0] if linked is not None else path.absolute())
+        changed = msgspec.structs.replace(model, projector=projector, capabilities=talents, modified_ns=time.time_ns())
+        return self._catalogue.add(changed)
+
+    def derive(self, name: str, base: str, overlay: Overlay) -> Model:
+        """A model of ``base``'s files that behaves as ``overlay`` says, at no cost in space; an earlier one of the name
+        is replaced. Raises ModelNotFound, BadRequest.
+        """
+        reference.check_name(name)
+        origin = self.show(base)
+        whole = overlay.over(overlays.read(origin.overlay))
+        whole.base = overlays.read(origin.overlay).base or origin.name
+        if (same := self._named(name)) is not None and same.name == origin.name:
+            changed = msgspec.structs.replace(origin, overlay=overlays.write(whole), modified_ns=time.time_ns())
+            return self._catalogue.add(changed)
+        if same is not None:
+            self.remove(same.name)
+        return self._catalogue.add(msgspec.structs.replace(self.copy(origin.name, name), overlay=overlays.write(whole)))
+
+    def from_blobs(self, name: str, files: dict[str, str], overlay: Overlay, progress: Listener = ignore) -> Model:
+        """A model of uploaded files (names and digests). Raises BadRequest, NotFound, BadModelFile, Conflict."""
+        reference.check_name(name)
+        if not files or not all(file.lower().endswith(".gguf") for file in files):
+            raise BadRequest("Models are made of GGUF files here; convert this one first.", param="files")
+        staging = self._staging(f"create:{name}")
+        with lock.held(staging.with_suffix(".lock"), lambda _: None):
+            shutil.rmtree(staging, ignore_errors=True)
+            staging.mkdir(parents=True)
+            try:
+                for file_name, digest in files.items():
+                    os.link(self.blobs.find(digest), staging / Path(file_name).name)
+                if (same := self._named(name)) is not None:
+                    self.remove(same.name)
+                names = sorted(Path(file_name).name for file_name in files)
+                eyes = [one for one in names if header.read(staging / one).kind == "mmproj"]
+                first = next((one for one in names if one not in eyes), None)
+                if first is None:
+                    raise BadRequest("There is a projector and no model among the files.", param="files")
+                model = self.import_(staging / first, name, progress=progress)
+                if eyes:
+                    model = self.attach(name, staging / eyes[0])
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+        for digest in files.values():
+            self.blobs.path(digest).unlink(missing_ok=True)
+        kept = msgspec.structs.replace(model, source=f"upload:{model.digest}", overlay=overlays.write(overlay))
+        return self._catalogue.add(kept)
 
     def remove(self, name: str) -> None:
         """Let a model go, or an unfinished pull by its name or source. Files that were used in place stay.

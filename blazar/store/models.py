@@ -94,7 +94,9 @@ class ModelRows:
     def users_of(self, path: str) -> tuple[str, ...]:
         """Names of the models that this file belongs to."""
         rows = self._connection.read(
-            "SELECT DISTINCT name FROM models JOIN model_files ON model_id = id WHERE path = ?", (path,)
+            "SELECT name FROM models JOIN model_files ON model_id = id WHERE path = ? "
+            "UNION SELECT name FROM models WHERE projector = ?",
+            (path, path),
         )
         return tuple(name for (name,) in rows)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from blazar.errors import BadRequest, BlazarError, Conflict, Internal, ModelNotFound, ShuttingDown
+from blazar.errors import BadRequest, BlazarError, Conflict, Internal, LocalOnly, ModelNotFound, ShuttingDown
 from blazar.gateway.body import typed, whole
 from blazar.models import reference
 from blazar.models.progress import Progress
@@ -72,6 +72,15 @@ class Delete:
         if not gone and any(view.name == model.name for view in fleet.snapshot()):
             raise Conflict(f"'{model.name}' is answering somebody. Try again when it is done.")
         await asyncio.to_thread(self._node.library.remove, model.name)
+        self._node.catalogue.refresh()
+
+
+class Push:
+    """Refuses: models do not leave this machine."""
+
+    async def on_post(self, req: Request, resp: Response) -> None:
+        """Says why."""
+        raise LocalOnly("push")
 
 
 class Pull:

@@ -10,11 +10,13 @@ from blazar import _native
 from blazar.clock import rfc3339
 from blazar.errors import BadRequest
 from blazar.gateway.body import typed, whole
+from blazar.models import overlay as overlays
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
 
     from blazar.models.catalogue import Model
+    from blazar.models.header import Header
     from blazar.node import Node
 
 _FOREVER = "2318-01-01T00:00:00Z"  # Ollama's own clients read a far date as "Forever"
@@ -106,16 +108,38 @@ class Show:
             raise BadRequest("model is required", param="model")
         model = self._node.catalogue.find(asked.model or asked.name)
         header = self._node.catalogue.header(model)
-        resp.media = {
-            "modelfile": f"FROM {model.files[0]}\n",
-            "parameters": "",
-            "template": header.chat_template or "",
+        overlay = overlays.read(model.overlay)
+        template = header.chat_template or ""
+        lines = [f"{name:<30} {value}" for name, value in overlays.parameter_lines(overlay.parameters)]
+        shown: dict[str, object] = {
+            "license": "\n".join(overlay.license) or header.license,
+            "modelfile": overlays.modelfile(overlay, model.files[0], template),
+            "parameters": "\n".join(lines),
+            "template": template,
+            "system": overlay.system,
+            "messages": overlay.messages,
             "details": _details(model),
-            "model_info": header.metadata(verbose=asked.verbose),
+            "model_info": _facts(header, verbose=asked.verbose),
             "capabilities": list(model.capabilities),
             "modified_at": rfc3339(model.modified_ns),
             "blazar": {"name": model.name, "source": model.source, "files": list(model.files), "size": model.size},
         }
+        if asked.verbose:
+            shown["tensors"] = [
+                {"name": name, "type": kind, "shape": list(shape)} for name, kind, shape in header.tensors()
+            ]
+        resp.media = {key: value for key, value in shown.items() if value or key in _ALWAYS}
+
+
+_ALWAYS = frozenset({"modelfile", "parameters", "template", "details", "model_info", "capabilities", "modified_at"})
+
+
+def _facts(header: Header, *, verbose: bool) -> dict[str, object]:
+    """The header's keys, and the number of parameters, which clients of this dialect look for."""
+    facts = header.metadata(verbose=verbose)
+    facts.pop("tokenizer.chat_template", None)
+    facts["general.parameter_count"] = header.parameters
+    return facts
 
 
 def _row(model: Model) -> dict[str, object]:
@@ -130,7 +154,7 @@ def _row(model: Model) -> dict[str, object]:
 
 def _details(model: Model) -> dict[str, object]:
     return {
-        "parent_model": "",
+        "parent_model": overlays.read(model.overlay).base,
         "format": model.format,
         "family": model.architecture,
         "families": [model.architecture],

@@ -10,7 +10,7 @@ use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
 const LARGE: usize = 32 * 1024;
 
 /// One parsed request: the few facts that Python needs; the rest stays in Rust.
-#[pyclass(frozen, module = "blazar._native")]
+#[pyclass(module = "blazar._native")]
 pub struct Inbound {
     pub(crate) route: Route,
     pub(crate) request: Request,
@@ -112,6 +112,11 @@ impl Inbound {
         let mut request = self.request.clone();
         dialect::precede(&mut request, earlier).map_err(bad_body)?;
         Ok(Self { route: self.route, request, name: self.name.clone(), body_bytes: self.body_bytes })
+    }
+
+    /// Put on it what its model's Modelfile sets.
+    fn dress(&mut self, overlay: &[u8]) -> PyResult<()> {
+        dialect::dress(&mut self.request, overlay).map_err(bad_body)
     }
 
     /// The same request, streamed or not.

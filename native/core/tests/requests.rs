@@ -190,7 +190,7 @@ fn ollama_chat() {
     assert_eq!(request.keep_alive, Some(KeepAlive::Forever));
     assert_eq!(request.think, Think::On { level: Some(ThinkLevel::High), budget: None });
     // What the client leaves out has Ollama's value, not the engine's.
-    let sampling = &request.sampling;
+    let sampling = request.sampling.clone().or(&request.defaults);
     assert_eq!((sampling.temperature, sampling.top_p, sampling.top_k), (Some(0.1), Some(0.9), Some(40)));
     assert_eq!((sampling.min_p, sampling.repeat_last_n, sampling.seed), (Some(0.0), Some(64), Some(-1)));
 }

@@ -84,6 +84,28 @@ pub struct Sampling {
     pub grammar: Option<String>,
 }
 
+impl Sampling {
+    /// What is said here, else what `other` says.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        Self {
+            temperature: self.temperature.or(other.temperature),
+            top_p: self.top_p.or(other.top_p),
+            top_k: self.top_k.or(other.top_k),
+            min_p: self.min_p.or(other.min_p),
+            typical_p: self.typical_p.or(other.typical_p),
+            repeat_penalty: self.repeat_penalty.or(other.repeat_penalty),
+            repeat_last_n: self.repeat_last_n.or(other.repeat_last_n),
+            presence_penalty: self.presence_penalty.or(other.presence_penalty),
+            frequency_penalty: self.frequency_penalty.or(other.frequency_penalty),
+            seed: self.seed.or(other.seed),
+            logit_bias: self.logit_bias.or_else(|| other.logit_bias.clone()),
+            mirostat: self.mirostat.or(other.mirostat),
+            grammar: self.grammar.or_else(|| other.grammar.clone()),
+        }
+    }
+}
+
 /// A function that the model may call.
 #[derive(Debug, Clone)]
 pub struct Tool {
@@ -206,6 +228,8 @@ pub struct Request {
     pub parallel_tool_calls: Option<bool>,
     /// How tokens are drawn.
     pub sampling: Sampling,
+    /// What holds where neither the client nor the model says how: the dialect's own.
+    pub defaults: Sampling,
     /// Most tokens to generate; `None` is up to the context.
     pub max_tokens: Option<u32>,
     /// Sequences that end the answer; never empty strings.
@@ -251,6 +275,7 @@ impl Request {
             tool_choice: ToolChoice::Auto,
             parallel_tool_calls: None,
             sampling: Sampling::default(),
+            defaults: Sampling::default(),
             max_tokens: None,
             stop: Vec::new(),
             format: Format::Text,

@@ -53,6 +53,12 @@ pub fn precede(request: &mut Request, earlier: &[u8]) -> Result<(), BadBody> {
     responses::request::precede(request, earlier)
 }
 
+/// Put on `request` what a model's Modelfile sets, as JSON: `system`, `parameters`, `messages`. What the client says
+/// counts more.
+pub fn dress(request: &mut Request, overlay: &[u8]) -> Result<(), BadBody> {
+    ollama::overlay::dress(request, overlay)
+}
+
 impl Route {
     /// From its stable name (`openai.chat`, `openai.text`, `openai.responses`, `ollama.chat`, `ollama.generate`, `anthropic.messages`,
     /// `anthropic.count`).

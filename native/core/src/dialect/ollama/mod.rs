@@ -1,4 +1,5 @@
 //! Ollama's dialect: `/api/chat` and `/api/generate`.
+pub(crate) mod overlay;
 pub(crate) mod request;
 mod response;
 mod stream;

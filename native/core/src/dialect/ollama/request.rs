@@ -85,12 +85,12 @@ fn common(fields: Obj<'_, '_>, request: &mut Request) -> Read<()> {
     request.format = format(fields)?;
     request.think = think(fields)?;
     request.logprobs = logprobs(fields)?;
-    request.sampling = defaults(Sampling::default());
+    request.defaults = defaults();
     fields.obj("options")?.map_or(Ok(()), |given| options(given, request).under("options"))
 }
 
-fn options(given: Obj<'_, '_>, request: &mut Request) -> Read<()> {
-    request.sampling = defaults(common::sampling(given)?);
+pub(super) fn options(given: Obj<'_, '_>, request: &mut Request) -> Read<()> {
+    request.sampling = common::sampling(given)?;
     if let Some(node) = given.get("stop") {
         if !matches!(node.kind, Kind::Array(_)) {
             return expected("an array of strings", node).under("stop");
@@ -105,19 +105,19 @@ fn options(given: Obj<'_, '_>, request: &mut Request) -> Read<()> {
 }
 
 /// Ollama's own values where the client names none. The engine's differ, and clients of this dialect rely on these.
-fn defaults(asked: Sampling) -> Sampling {
+fn defaults() -> Sampling {
     Sampling {
-        temperature: asked.temperature.or(Some(0.8)),
-        top_p: asked.top_p.or(Some(0.9)),
-        top_k: asked.top_k.or(Some(40)),
-        min_p: asked.min_p.or(Some(0.0)),
-        typical_p: asked.typical_p.or(Some(1.0)),
-        repeat_penalty: asked.repeat_penalty.or(Some(1.0)),
-        repeat_last_n: asked.repeat_last_n.or(Some(64)),
-        presence_penalty: asked.presence_penalty.or(Some(0.0)),
-        frequency_penalty: asked.frequency_penalty.or(Some(0.0)),
-        seed: asked.seed.or(Some(-1)),
-        ..asked
+        temperature: Some(0.8),
+        top_p: Some(0.9),
+        top_k: Some(40),
+        min_p: Some(0.0),
+        typical_p: Some(1.0),
+        repeat_penalty: Some(1.0),
+        repeat_last_n: Some(64),
+        presence_penalty: Some(0.0),
+        frequency_penalty: Some(0.0),
+        seed: Some(-1),
+        ..Sampling::default()
     }
 }
 
@@ -161,7 +161,7 @@ fn logprobs(fields: Obj<'_, '_>) -> Read<Option<u8>> {
     Ok(on.then_some(top))
 }
 
-fn message(node: &Node<'_>) -> Read<Turn> {
+pub(super) fn message(node: &Node<'_>) -> Read<Turn> {
     const ROLES: &str = "one of \"system\", \"user\", \"assistant\", \"tool\"";
     let fields = object(node)?;
     let role = match fields.str("role")?.map(str::to_ascii_lowercase).as_deref() {

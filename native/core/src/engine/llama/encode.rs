@@ -361,27 +361,31 @@ impl<'a> Common<'a> {
             n: (request.n > 1).then_some(request.n),
             // The engine refuses log probabilities in a stream with tools.
             logprobs: logprobs.filter(|_| !tools),
-            sampling: Sampled::new(&request.sampling, request.num_ctx),
+            sampling: Sampled::new(&request.sampling, &request.defaults, request.num_ctx),
         }
     }
 }
 
 impl<'a> Sampled<'a> {
-    fn new(sampling: &'a Sampling, num_ctx: Option<u32>) -> Self {
+    /// `own` counts where `sampling` says nothing.
+    fn new(sampling: &'a Sampling, own: &'a Sampling, num_ctx: Option<u32>) -> Self {
         let whole = i64::from(num_ctx.unwrap_or(WHOLE_CONTEXT));
         let (mirostat, mirostat_tau, mirostat_eta) =
             sampling.mirostat.map_or((None, None, None), |(mode, tau, eta)| (Some(mode), tau, eta));
         Self {
-            temperature: sampling.temperature,
-            top_p: sampling.top_p,
-            top_k: sampling.top_k,
-            min_p: sampling.min_p,
-            typical_p: sampling.typical_p,
-            repeat_penalty: sampling.repeat_penalty,
-            repeat_last_n: sampling.repeat_last_n.map(|count| if count < 0 { whole } else { count }),
-            presence_penalty: sampling.presence_penalty,
-            frequency_penalty: sampling.frequency_penalty,
-            seed: sampling.seed.map(|seed| if seed == -1 { seed } else { seed.rem_euclid(SEEDS) }),
+            temperature: sampling.temperature.or(own.temperature),
+            top_p: sampling.top_p.or(own.top_p),
+            top_k: sampling.top_k.or(own.top_k),
+            min_p: sampling.min_p.or(own.min_p),
+            typical_p: sampling.typical_p.or(own.typical_p),
+            repeat_penalty: sampling.repeat_penalty.or(own.repeat_penalty),
+            repeat_last_n: sampling
+                .repeat_last_n
+                .or(own.repeat_last_n)
+                .map(|count| if count < 0 { whole } else { count }),
+            presence_penalty: sampling.presence_penalty.or(own.presence_penalty),
+            frequency_penalty: sampling.frequency_penalty.or(own.frequency_penalty),
+            seed: sampling.seed.or(own.seed).map(|seed| if seed == -1 { seed } else { seed.rem_euclid(SEEDS) }),
             logit_bias: sampling.logit_bias.as_deref(),
             mirostat,
             mirostat_tau,
