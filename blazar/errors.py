@@ -78,7 +78,9 @@ class VisionProjectorMissing(BlazarError):
     code, status, summary = "VISION_PROJECTOR_MISSING", 400, "an image for a model without a projector"
 
     def __init__(self, model: str) -> None:
-        super().__init__(f"'{model}' has no vision projector, so it cannot take images.")
+        super().__init__(
+            f"'{model}' has no vision projector, so it cannot take images. Give it one: blazar mmproj {model} FILE"
+        )
         self.model = model
 
 

@@ -26,6 +26,7 @@ ENTRIES = (
     Entry("list", MODELS, "List the models on disk.", "models:list_"),
     Entry("show", MODELS, "Show what a model is.", "models:show"),
     Entry("cp", MODELS, "Give a model a second name.", "models:copy"),
+    Entry("mmproj", MODELS, "Give a model the projector that lets it see.", "models:mmproj"),
     Entry("rm", MODELS, "Remove models.", "models:remove"),
     Entry("config", SETTINGS, "See and change the settings.", "config:config"),
     Entry("doctor", SETTINGS, "Check this installation and say what to mend.", "doctor:doctor"),

@@ -93,6 +93,18 @@ def copy(source: str, name: str) -> None:
     output.notes().line(f"{name} is {source} under another name.")
 
 
+@click.command()
+@click.argument("model", type=ModelName())
+@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
+@click.option("--remove", "gone", is_flag=True, help="Take the projector away.")
+def mmproj(model: str, path: Path | None, gone: bool) -> None:
+    """Give MODEL the projector in the file PATH, so that it takes images. It is loaded when an image comes."""
+    if (path is None) is not gone:
+        raise click.UsageError("Give the PATH of a projector, or --remove.")
+    changed = Library(*here()).attach(model, path)
+    output.notes().line(f"{changed.name} can: {', '.join(changed.capabilities)}.")
+
+
 @click.command("rm")
 @click.argument("models", nargs=-1, required=True, type=ModelName())
 def remove(models: tuple[str, ...]) -> int:
@@ -149,6 +161,7 @@ def _card(model: Model) -> list[tuple[str, str]]:
         ("source", model.source),
         ("digest", model.digest or "not taken"),
         ("files", "\n".join(model.files)),
+        *([("projector", model.projector)] if model.projector else []),
     ]
 
 

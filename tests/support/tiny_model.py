@@ -101,3 +101,47 @@ def write(
     out.write_kv_data_to_file()
     out.write_tensors_to_file()
     out.close()
+
+
+def write_projector(path: Path, *, width: int = 64, seed: int = 0) -> None:
+    """Write a random projector for a model of that width: pictures of 56 x 56 become one token each."""
+    inner, hidden, patch, side = 32, 64, 14, 56
+    rng = np.random.default_rng(seed)
+    out = gguf.GGUFWriter(path, "clip")
+    out.add_type("mmproj")
+    out.add_clip_has_vision_encoder(True)
+    out.add_clip_projector_type("gemma3")
+    out.add_vision_projection_dim(width)
+    out.add_vision_image_size(side)
+    out.add_vision_patch_size(patch)
+    out.add_vision_embedding_length(inner)
+    out.add_vision_feed_forward_length(hidden)
+    out.add_vision_block_count(1)
+    out.add_vision_head_count(2)
+    out.add_vision_attention_layernorm_eps(1e-6)
+    out.add_vision_image_mean([0.5, 0.5, 0.5])
+    out.add_vision_image_std([0.5, 0.5, 0.5])
+    out.add_vision_use_gelu(True)
+
+    def random(name: str, *shape: int) -> None:
+        out.add_tensor(name, (rng.standard_normal(shape) * 0.05).astype(np.float32))
+
+    random("v.patch_embd.weight", inner, 3, patch, patch)
+    random("v.patch_embd.bias", inner)
+    random("v.position_embd.weight", (side // patch) ** 2, inner)
+    for norm in ("v.blk.0.ln1", "v.blk.0.ln2", "v.post_ln"):
+        out.add_tensor(f"{norm}.weight", np.ones(inner, np.float32))
+        out.add_tensor(f"{norm}.bias", np.zeros(inner, np.float32))
+    for part in ("attn_q", "attn_k", "attn_v", "attn_out"):
+        random(f"v.blk.0.{part}.weight", inner, inner)
+        random(f"v.blk.0.{part}.bias", inner)
+    random("v.blk.0.ffn_up.weight", hidden, inner)
+    random("v.blk.0.ffn_up.bias", hidden)
+    random("v.blk.0.ffn_down.weight", inner, hidden)
+    random("v.blk.0.ffn_down.bias", inner)
+    random("mm.input_projection.weight", inner, width)
+    out.add_tensor("mm.soft_emb_norm.weight", np.ones(inner, np.float32))
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
