@@ -39,6 +39,8 @@ class Node:
         self.relay = Relay(config.relay)
         # What is to hear that Blazar stops, before its parts do.
         self.leaving: set[Callable[[], None]] = set()
+        # What is to begin when they have started.
+        self.ready: list[Callable[[], None]] = []
         self._deaf = self.events.listen(self._heard)
 
     @cached_property

@@ -43,6 +43,11 @@ class Paths(msgspec.Struct, frozen=True):
         return self.data / "models"
 
     @property
+    def files(self) -> Path:
+        """What clients upload, and what batches write."""
+        return self.data / "files"
+
+    @property
     def engines(self) -> Path:
         """``engines/<kind>/<tag>/``: builds side by side."""
         return self.data / "engines"

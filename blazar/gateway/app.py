@@ -14,16 +14,26 @@ from falcon.media import JSONHandler
 from blazar import _native
 from blazar.errors import BadRequest, BlazarError, Internal, MethodNotAllowed, NotFound, PayloadTooLarge
 from blazar.gateway import errors
+from blazar.gateway.anthropic.batches import (
+    AnthropicLines,
+    CancelMessageBatch,
+    MessageBatch,
+    MessageBatches,
+    MessageBatchResults,
+)
 from blazar.gateway.anthropic.messages import CountTokens, Messages
+from blazar.gateway.batches import Batches
 from blazar.gateway.control.engine import EngineTool, EngineView
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.guard import Guard
 from blazar.gateway.ollama.create import Blob, Create
-from blazar.gateway.ollama.manage import Copy, Delete, Pull, Push
+from blazar.gateway.ollama.manage import Account, Copy, Delete, Pull, Push
 from blazar.gateway.ollama.models import Greeting, Ps, Show, Tags, Version
 from blazar.gateway.ollama.text import Chat, Generate
 from blazar.gateway.ollama.vectors import Embed, Embeddings
 from blazar.gateway.openai.background import Jobs
+from blazar.gateway.openai.batches import BatchList, CancelBatch, OneBatch, OpenaiLines
+from blazar.gateway.openai.files import Content, File, Files
 from blazar.gateway.openai.models import Models, OneModel
 from blazar.gateway.openai.responses import Cancel, InputItems, InputTokens, OneResponse, Responses
 from blazar.gateway.openai.text import ChatCompletions, Completions
@@ -45,6 +55,10 @@ def routes(node: Node) -> dict[str, Any]:
     """Every path with the resource that answers it."""
     chat, text, messages, count = ChatCompletions(node), Completions(node), Messages(node), CountTokens(node)
     health = Health(node)
+    batches, messages_lines = Batches(node), AnthropicLines(node)
+    batches.speaks("openai", OpenaiLines(node))
+    batches.speaks("anthropic", messages_lines)
+    node.ready.append(batches.resume)
     jobs = Jobs(node)
     responses = {
         "/responses": Responses(node, jobs),
@@ -62,6 +76,18 @@ def routes(node: Node) -> dict[str, Any]:
         "/v1/models": Models(node),
         "/v1/models/{name:path}": OneModel(node),
         **{f"{prefix}{path}": resource for prefix in ("", "/v1", "/v1/v1") for path, resource in responses.items()},
+        "/v1/files": Files(node),
+        "/v1/files/{id}": File(node),
+        "/v1/files/{id}/content": Content(node),
+        "/v1/batches": BatchList(node, batches),
+        "/v1/batches/{id}": OneBatch(node, batches),
+        "/v1/batches/{id}/cancel": CancelBatch(node, batches),
+        "/v1/messages/batches": MessageBatches(node, batches, messages_lines),
+        "/v1/messages/batches/{id}": MessageBatch(batches, messages_lines),
+        "/v1/messages/batches/{id}/cancel": CancelMessageBatch(batches),
+        "/v1/messages/batches/{id}/results": MessageBatchResults(batches, messages_lines),
+        "/api/me": Account(),
+        "/api/signout": Account(),
         "/v1/messages": messages,
         "/v1/messages/count_tokens": count,
         # Clients whose base URL already ends in /v1 say it twice.
@@ -114,6 +140,8 @@ def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
 
 async def _start(node: Node) -> None:
     await node.start()
+    for begin in node.ready:
+        begin()
     server = node.config.server
     host = f"[{server.host}]" if ":" in server.host else server.host
     _log.info("Blazar %s answers at http://%s:%d", _native.VERSION, host, server.port)

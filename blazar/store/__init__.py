@@ -10,28 +10,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from blazar.store.batches import BatchRow, BatchRows
 from blazar.store.builds import BuildRow, BuildRows
 from blazar.store.connection import Connection
+from blazar.store.files import FileRow, FileRows
 from blazar.store.measures import MeasureRow, MeasureRows
 from blazar.store.models import ModelRow, ModelRows
 from blazar.store.responses import ResponseRow, ResponseRows
 
 __all__ = [
-    "BuildRow",
-    "BuildRows",
-    "MeasureRow",
-    "MeasureRows",
-    "ModelRow",
-    "ModelRows",
-    "ResponseRow",
-    "ResponseRows",
-    "Store",
-    "open",
-]
+    "BatchRow", "BatchRows", "BuildRow", "BuildRows", "FileRow", "FileRows", "MeasureRow", "MeasureRows", "ModelRow",
+    "ModelRows", "ResponseRow", "ResponseRows", "Store", "open",
+]  # fmt: skip
 
 
 class Store:
-    """The database. ``models``, ``builds``, ``measures`` and ``responses`` are its table families."""
+    """The database; each table family is an attribute."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -39,6 +33,8 @@ class Store:
         self.builds = BuildRows(connection)
         self.measures = MeasureRows(connection)
         self.responses = ResponseRows(connection)
+        self.files = FileRows(connection)
+        self.batches = BatchRows(connection)
 
     def data_version(self) -> tuple[int, int]:
         """A value that differs from an earlier one when this or another process wrote in between."""

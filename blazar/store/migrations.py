@@ -82,5 +82,27 @@ _OVERLAYS = (
     "ALTER TABLE models ADD COLUMN overlay TEXT NOT NULL DEFAULT ''",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS)
+_BATCHES = (
+    """
+    CREATE TABLE files (
+        id         TEXT PRIMARY KEY,
+        created_ns INTEGER NOT NULL,
+        expires_ns INTEGER NOT NULL,
+        filename   TEXT NOT NULL,
+        purpose    TEXT NOT NULL,
+        bytes      INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE batches (
+        id         TEXT PRIMARY KEY,
+        dialect    TEXT NOT NULL,
+        created_ns INTEGER NOT NULL,
+        over       INTEGER NOT NULL,
+        state      TEXT NOT NULL
+    ) WITHOUT ROWID
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS, _BATCHES)
 """Step ``n`` (from 1) leads from ``user_version`` n - 1 to n; the statements of one step are one transaction."""

@@ -83,6 +83,14 @@ class Push:
         raise LocalOnly("push")
 
 
+class Account:
+    """Refuses: there is none."""
+
+    async def on_post(self, req: Request, resp: Response) -> None:
+        """Says why."""
+        raise LocalOnly("account")
+
+
 class Pull:
     """Fetches a model."""
 

@@ -15,6 +15,7 @@ from blazar.gateway.vectors import MOST, Input, embed, embedder, rank, shortened
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
 
+    from blazar.gateway.errand import Errand
     from blazar.node import Node
 
 
@@ -34,27 +35,33 @@ class Embeddings:
 
     async def on_post(self, req: Request, resp: Response) -> None:
         """A vector for each input, as numbers or as base64 of little-endian float32."""
-        asked = typed(await whole(self._node, req), _Asked, req.path)
-        inputs = _inputs(asked.input)
+        body = await whole(self._node, req)
         context = req.scope["blazar"]
         context.watch_client()
-        instance = await embedder(self._node, context, asked.model, keep_alive_s=asked.keep_alive)
-        done = await embed(self._node, context, instance, inputs, truncate=False, path="input")
-        vectors = shortened(done.vectors, asked.dimensions)
-        coded = asked.encoding_format == "base64"
-        resp.media = {
-            "object": "list",
-            "data": [
-                {
-                    "object": "embedding",
-                    "index": index,
-                    "embedding": base64.b64encode(row.astype("<f4").tobytes()).decode() if coded else row.tolist(),
-                }
-                for index, row in enumerate(vectors)
-            ],
-            "model": asked.model,
-            "usage": {"prompt_tokens": done.tokens, "total_tokens": done.tokens},
-        }
+        resp.media = await embeddings(self._node, context, body, req.path)
+
+
+async def embeddings(node: Node, errand: Errand, body: bytes, path: str) -> dict[str, object]:
+    """The answer to the request ``body``. Raises BadRequest and what the engine's way raises."""
+    asked = typed(body, _Asked, path)
+    inputs = _inputs(asked.input)
+    instance = await embedder(node, errand, asked.model, keep_alive_s=asked.keep_alive)
+    done = await embed(node, errand, instance, inputs, truncate=False, path="input")
+    vectors = shortened(done.vectors, asked.dimensions)
+    coded = asked.encoding_format == "base64"
+    return {
+        "object": "list",
+        "data": [
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": base64.b64encode(row.astype("<f4").tobytes()).decode() if coded else row.tolist(),
+            }
+            for index, row in enumerate(vectors)
+        ],
+        "model": asked.model,
+        "usage": {"prompt_tokens": done.tokens, "total_tokens": done.tokens},
+    }
 
 
 def _inputs(given: str | list[Any]) -> list[Input]:
