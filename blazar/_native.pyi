@@ -56,6 +56,15 @@ class Inbound:
         """A response's input as a JSON array of items."""
     def after(self, earlier: bytes, /) -> Inbound:
         """The same request after an earlier conversation, a JSON array of items. Raises BadInput."""
+    @property
+    def strict(self) -> bool:
+        """The answer must follow its schema to the letter."""
+    def normalise(self) -> list[str]:
+        """Take out what differs between requests that are otherwise the same; the names of what went."""
+    def unexpressed(self, family: str, /) -> list[tuple[str, str, bool]]:
+        """``(path, keyword, shape)`` of what the answer's schema asks and this family of engines cannot hold to;
+        ``shape``: it changes which shapes are right, and is not only a bound on values.
+        """
     def dress(self, overlay: bytes, /) -> None:
         """Put on it what its model's Modelfile sets, as JSON. Raises BadInput."""
     def streamed(self, stream: bool, /) -> Inbound:

@@ -31,6 +31,13 @@ class Server(Section, frozen=True):
     ] = ()
     max_body_bytes: Annotated[Bytes, Meta(description="largest request body, in bytes")] = 50 * 1024 * 1024
     cors_origins: Annotated[tuple[str, ...], Meta(description="origins that web pages may call from; '*' for any")] = ()
+    normalise: Annotated[
+        bool,
+        Meta(
+            description="take changing lines out of the front of agents' instructions, so that engines need not read "
+            "the instructions anew"
+        ),
+    ] = True
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="least serious line that is logged")
     ] = "info"

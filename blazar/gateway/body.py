@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -22,7 +23,24 @@ async def whole(node: Node, req: Request) -> bytes:
     body: bytes = await req.stream.read(bound + 1)
     if len(body) > bound:
         raise PayloadTooLarge(bound)
-    return body
+    coding = req.get_header("content-encoding")
+    return body if coding is None or coding == "identity" else _plain(body, coding.strip().lower(), bound)
+
+
+def _plain(body: bytes, coding: str, bound: int) -> bytes:
+    """``body`` without its compression, as long as it stays within ``bound`` bytes."""
+    if coding not in {"gzip", "deflate"}:
+        raise BadRequest(f"Bodies compressed with {coding[:20]} are not read here; send gzip, or none.")
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        plain = reader.decompress(body, bound + 1)
+    except zlib.error as error:
+        raise BadRequest(f"The body is not {coding}: {error}.") from None
+    if len(plain) > bound:
+        raise PayloadTooLarge(bound)
+    if not reader.eof:
+        raise BadRequest(f"The body's {coding} is cut off.")
+    return plain
 
 
 def typed(body: bytes, kind: type[Body], path: str) -> Body:

@@ -22,6 +22,7 @@ class Errand:
         "headers",
         "load_ns",
         "model",
+        "normalised",
         "over",
         "queue_ns",
         "started_ns",
@@ -43,6 +44,7 @@ class Errand:
         self.queue_ns = 0
         self.usage: tuple[int, int, int] | None = None
         self.warnings: list[str] = []
+        self.normalised: list[str] = []
 
     @property
     def id(self) -> str:

@@ -57,6 +57,9 @@ def render(error: BlazarError, dialect: str, trace: str) -> Rendered:
     headers = [("content-type", "application/json"), ("x-blazar-trace-id", trace)]
     if error.retry_after is not None:
         headers.append(("retry-after", str(max(1, math.ceil(error.retry_after)))))
+    elif error.status >= 500 or error.status == 409:
+        # Official clients of this dialect try such answers again by themselves, and would get the same one.
+        headers.append(("x-should-retry", "false"))
     return Rendered(error.status, headers, msgspec.json.encode(body(error, dialect, trace)))
 
 

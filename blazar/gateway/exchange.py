@@ -176,9 +176,31 @@ async def run(node: Node, errand: Errand, inbound: _native.Inbound) -> bytes:
     return body
 
 
+def _normalise(node: Node, errand: Errand, inbound: _native.Inbound) -> None:
+    if node.config.server.normalise:
+        errand.normalised = inbound.normalise()
+
+
+def _check_schema(errand: Errand, inbound: _native.Inbound, family: str) -> None:
+    """What the engine's grammar leaves out is named; where a strict schema depends on it, refused."""
+    left_out = inbound.unexpressed(family)
+    refused = [f"{keyword} (at {path})" for path, keyword, shape in left_out if shape]
+    if refused and inbound.strict:
+        raise BadRequest(
+            f"The answer cannot be held to this part of its schema: {', '.join(refused)}. Leave it out, or set strict "
+            "to false to have the answer checked afterwards."
+        )
+    if left_out:
+        names = ", ".join(f"{keyword} (at {path})" for path, keyword, _ in left_out)
+        errand.warnings.append(f"Not enforced while the answer is made, only checked afterwards: {names}.")
+
+
 async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_native.Exchange, Delivery, Instance]:
     """Lease, enter, and send: the answer is on its way. All of it is given back when the errand is over."""
+    _normalise(node, errand, inbound)
     instance = (await lease(node, errand, inbound)).instance
+    if inbound.schema is not None:
+        _check_schema(errand, inbound, instance.family)
     await enter(node, errand, instance)
     exchange = _native.Exchange(
         inbound,
@@ -201,6 +223,8 @@ def told(errand: Errand, inbound: _native.Inbound) -> list[tuple[str, str]]:
     headers = []
     if errand.warnings:
         headers.append(("x-blazar-warnings", _header(" ".join(errand.warnings))))
+    if errand.normalised:
+        headers.append(("x-blazar-normalised", ",".join(errand.normalised)))
     if dropped := inbound.dropped_tools:
         headers.append(("x-blazar-dropped-tools", _header(",".join(dropped))))
     return headers
@@ -228,6 +252,7 @@ async def call(
 
 async def count_tokens(node: Node, errand: Errand, inbound: _native.Inbound) -> int:
     """Tokens of the request's prompt, as the model's own template and tokenizer make them."""
+    _normalise(node, errand, inbound)
     instance = (await lease(node, errand, inbound)).instance
     path, body = _native.count_request(inbound, instance.family, instance.alias)
     status, _, raw = await call(node, errand, instance, "POST", path, body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -98,3 +99,67 @@ def test_several_prompts_have_their_own_answers_in_order(client: openai.OpenAI, 
 def test_echo_repeats_each_prompt(client: openai.OpenAI) -> None:
     answer = client.completions.create(model="tiny", prompt=["abc", "xyz"], max_tokens=2, echo=True)
     assert [choice.text[:3] for choice in answer.choices] == ["abc", "xyz"]
+
+
+LOOSE = {
+    "type": "object",
+    "properties": {"x": {"type": "number", "minimum": 5}, "m": {"type": "string", "format": "email"}},
+    "required": ["x"],
+}
+
+
+def test_what_no_grammar_holds_is_named_and_then_checked(server: Server) -> None:
+    loose = {"type": "json_schema", "json_schema": {"name": "s", "schema": LOOSE}}
+    answer = ask(server, response_format=loose, max_tokens=200)
+    assert answer.status_code == 200
+    assert "minimum (at properties.x.minimum)" in answer.headers["x-blazar-warnings"]
+    assert "format (at properties.m.format)" in answer.headers["x-blazar-warnings"]
+    assert answer.headers["x-blazar-structured-output"].split(";")[0] in {"valid", "invalid"}
+
+
+def test_a_strict_schema_that_cannot_be_held_is_refused_by_keyword(server: Server) -> None:
+    schema = {"type": "object", "properties": {"x": {"not": {"type": "null"}}}}
+    strict = {"type": "json_schema", "json_schema": {"name": "s", "schema": schema, "strict": True}}
+    answer = ask(server, response_format=strict, max_tokens=20)
+    assert answer.status_code == 400
+    assert "not (at properties.x.not)" in answer.json()["error"]["message"]
+    strict["json_schema"]["strict"] = False  # type: ignore[index]
+    assert ask(server, response_format=strict, max_tokens=20).status_code == 200
+
+
+def message(server: Server, system: Any, **headers: str) -> httpx.Response:
+    asked = {"model": "tiny", "max_tokens": 2, "system": system, "messages": MESSAGES}
+    return httpx.post(f"{server.url}/v1/messages", json=asked, headers=headers, timeout=30)
+
+
+def test_lines_that_change_do_not_cost_the_prefix(server: Server) -> None:
+    rules = "Be kind. " * 40
+
+    def system(number: int) -> Any:
+        return [
+            {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1; cch={number}{number};"},
+            {"type": "text", "text": rules, "cache_control": {"type": "ephemeral"}},
+        ]
+
+    first, second = message(server, system(1)), message(server, system(2))
+    assert second.headers["x-blazar-normalised"] == "x-anthropic-billing-header"
+    assert first.json()["usage"]["input_tokens"] < len(rules) + 100, "the line is not read at all"
+    assert second.json()["usage"]["cache_read_input_tokens"] > len(rules)
+    assert "x-blazar-normalised" not in message(server, rules).headers
+
+
+def test_compressed_bodies_are_read(server: Server) -> None:
+    body = json.dumps({"model": "tiny", "messages": MESSAGES, "max_tokens": 2}).encode()
+    url = f"{server.url}/v1/chat/completions"
+    good = httpx.post(url, content=gzip.compress(body), headers={"content-encoding": "gzip"})
+    assert good.json()["choices"][0]["finish_reason"] == "length"
+    for content, coding, words in (
+        (gzip.compress(body)[:-9], "gzip", "cut off"),
+        (body, "gzip", "not gzip"),
+        (body, "zstd", "zstd"),
+    ):
+        bad = httpx.post(url, content=content, headers={"content-encoding": coding})
+        assert bad.status_code == 400
+        assert words in bad.json()["error"]["message"]
+    bomb = gzip.compress(b" " * (60 * 1024 * 1024))
+    assert httpx.post(url, content=bomb, headers={"content-encoding": "gzip"}).status_code == 413

@@ -1,6 +1,6 @@
 use crate::errors::{self, bad_body, bad_request};
 use blazar_core::{
-    chat::{Event, Format, KeepAlive, Part, Prompt, Request, Think},
+    chat::{Event, Format, KeepAlive, Part, Prompt, Request, Think, volatile},
     dialect::{self, Encode, Route, Stamp},
     engine::Family,
 };
@@ -112,6 +112,24 @@ impl Inbound {
         let mut request = self.request.clone();
         dialect::precede(&mut request, earlier).map_err(bad_body)?;
         Ok(Self { route: self.route, request, name: self.name.clone(), body_bytes: self.body_bytes })
+    }
+
+    /// Take out what differs between requests that are otherwise the same; the names of what went.
+    fn normalise(&mut self) -> Vec<&'static str> {
+        volatile::take_out(&mut self.request)
+    }
+
+    /// `(path, keyword, shape)` of what the answer's schema asks and this family of engines cannot hold to.
+    fn unexpressed(&self, family: &str) -> PyResult<Vec<(String, String, bool)>> {
+        let family = self::family(family)?;
+        let Format::Schema { schema, .. } = &self.request.format else { return Ok(Vec::new()) };
+        let found = family.unexpressed(schema.get()).into_iter();
+        Ok(found.map(|one| (one.path, one.keyword, one.shape)).collect())
+    }
+
+    #[getter]
+    fn strict(&self) -> bool {
+        matches!(&self.request.format, Format::Schema { strict: true, .. })
     }
 
     /// Put on it what its model's Modelfile sets.

@@ -229,7 +229,6 @@ fn anthropic_conversations() {
     let request = parse(
         Route::AnthropicMessages,
         &json!({"model": "m", "max_tokens": 9, "system": [
-            {"type": "text", "text": "x-anthropic-billing-header: cc_version=1"},
             {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": "Please."}],
             "messages": [
             {"role": "user", "content": "One"}, {"role": "user", "content": [{"type": "text", "text": "Two"}]},

@@ -10,7 +10,8 @@ from blazar.gateway.guard import Guard
 
 
 class Asked:
-    def __init__(self, **headers: str) -> None:
+    def __init__(self, path: str = "/v1/chat/completions", **headers: str) -> None:
+        self.path = path
         self._headers = {name.replace("_", "-").encode(): value for name, value in headers.items()}
 
     def header(self, name: bytes) -> str | None:
@@ -44,3 +45,5 @@ def test_a_length_over_the_bound_is_refused_before_the_body_is_read() -> None:
     guard.check(Asked(host="localhost", content_length="10"))  # type: ignore[arg-type]
     with pytest.raises(PayloadTooLarge):
         guard.check(Asked(host="localhost", content_length="11"))  # type: ignore[arg-type]
+    # Uploads go to the disk.
+    guard.check(Asked("/api/blobs/sha256:0", host="localhost", content_length="11"))  # type: ignore[arg-type]

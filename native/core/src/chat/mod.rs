@@ -3,6 +3,7 @@
 mod event;
 mod fault;
 mod request;
+pub mod volatile;
 
 pub use event::{Event, Finish, Timings, TokenLogprob, Usage};
 pub use fault::{Fault, FaultKind};

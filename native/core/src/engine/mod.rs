@@ -41,6 +41,13 @@ impl Family {
         }
     }
 
+    /// What of a JSON Schema the engine cannot hold an answer to.
+    pub fn unexpressed(self, schema: &str) -> Vec<llama::schema::Unexpressed> {
+        match self {
+            Self::Llama => llama::schema::unexpressed(schema),
+        }
+    }
+
     /// Whether the engine closes its connection after a streamed answer though it announces that it stays open. Then there
     /// is no reason to wait for the end of the framing.
     pub const fn closes_after_stream(self) -> bool {

@@ -4,8 +4,7 @@ use crate::dialect::json::{Kind, Node};
 use crate::dialect::read::{Obj, Read, Under, bad, each, expected, object};
 use crate::dialect::{common, media};
 
-/// Blocks become lines. The line that some agents put first names the request, so that no two prompts would begin alike and
-/// nothing could be taken from the prompt cache: it goes.
+/// Blocks become lines.
 pub(super) fn system(node: &Node<'_>) -> Read<String> {
     let texts = match &node.kind {
         Kind::String(text) => vec![text.as_ref()],
@@ -20,10 +19,6 @@ pub(super) fn system(node: &Node<'_>) -> Read<String> {
     };
     let mut all = String::new();
     for text in texts {
-        let text = match text.strip_prefix("x-anthropic-billing-header:") {
-            Some(rest) => rest.split_once('\n').map_or("", |(_, rest)| rest),
-            None => text,
-        };
         if !text.is_empty() {
             if !all.is_empty() {
                 all.push('\n');

@@ -126,7 +126,7 @@ fn format(fields: Obj<'_, '_>) -> Read<Format> {
     match &node.kind {
         Kind::String(text) if text.is_empty() => Ok(Format::Text),
         Kind::String(text) if text == "json" => Ok(Format::Json),
-        Kind::Object(_) => Ok(Format::Schema { name: "schema".into(), schema: raw(node)?, strict: true }),
+        Kind::Object(_) => Ok(Format::Schema { name: "schema".into(), schema: raw(node)?, strict: false }),
         _ => expected("\"json\" or a valid JSON Schema object", node),
     }
     .under("format")

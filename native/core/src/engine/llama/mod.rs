@@ -4,6 +4,7 @@ pub mod decode;
 pub mod encode;
 mod messages;
 mod refusal;
+pub mod schema;
 mod wire;
 
 use super::Decode;
