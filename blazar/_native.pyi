@@ -124,8 +124,8 @@ class Exchange:
         load_ns: int,
     ) -> Exchange: ...
     @property
-    def request(self) -> bytes:
-        """The whole HTTP request for the engine."""
+    def request(self) -> bytes | memoryview:
+        """The whole HTTP request for the engine; a view of it where it is large."""
     @property
     def content_type(self) -> str: ...
     @property

@@ -28,7 +28,7 @@ class Answer(Protocol):
     """The native object that turns an engine's bytes into the client's: ``_native.Exchange`` or ``_native.Call``."""
 
     @property
-    def request(self) -> bytes:
+    def request(self) -> bytes | memoryview:
         """The whole HTTP request."""
 
     @property

@@ -32,7 +32,7 @@ class Wire(asyncio.Protocol):
         self.open = False
         self.fresh = True
 
-    def carry(self, delivery: Delivery, request: bytes) -> None:
+    def carry(self, delivery: Delivery, request: bytes | memoryview) -> None:
         """Send ``request``; what comes back goes to ``delivery``."""
         assert self.transport is not None
         self._delivery = delivery

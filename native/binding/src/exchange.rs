@@ -1,5 +1,5 @@
 use crate::{
-    buffer::with_bytes,
+    buffer::{Outgoing, with_bytes},
     errors::{self, FaultTuple, bad_request, fault_tuple},
     inbound::{Inbound, family},
 };
@@ -17,7 +17,7 @@ const KEPT: usize = 256 * 1024;
 #[pyclass(module = "blazar._native")]
 pub struct Exchange {
     inner: exchange::Exchange,
-    request: Py<PyBytes>,
+    request: Py<PyAny>,
     out: Vec<u8>,
 }
 
@@ -42,11 +42,11 @@ impl Exchange {
         let (request, inner) =
             exchange::Exchange::new(&inbound.request, self::family(family)?, alias, host, secret, encoder)
                 .map_err(bad_request)?;
-        Ok(Self { inner, request: PyBytes::new(py, &request).unbind(), out: Vec::new() })
+        Ok(Self { inner, request: Outgoing::give(py, request)?, out: Vec::new() })
     }
 
     #[getter]
-    fn request(&self, py: Python<'_>) -> Py<PyBytes> {
+    fn request(&self, py: Python<'_>) -> Py<PyAny> {
         self.request.clone_ref(py)
     }
 

@@ -79,10 +79,10 @@ impl Exchange {
             path: outbound.path,
             host,
             secret,
-            body: Some(&outbound.body),
+            body: None,
             accept: "text/event-stream",
         }
-        .to_bytes()
+        .around(outbound.body)
         .map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
         let exchange = Self {
             http: http1::Reader::new("POST"),

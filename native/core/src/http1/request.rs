@@ -25,6 +25,25 @@ pub struct BadToken(pub &'static str);
 impl Request<'_> {
     /// The whole request, head and body.
     pub fn to_bytes(&self) -> Result<Vec<u8>, BadToken> {
+        let body = self.body.unwrap_or_default();
+        let mut bytes = self.head(self.body.map(<[u8]>::len), body.len())?;
+        bytes.extend_from_slice(body);
+        Ok(bytes)
+    }
+
+    /// The whole request around `body`, whatever [`Request::body`] says: `body` moves up in its own memory, of which no
+    /// second copy is made where it has room for the head.
+    pub fn around(&self, mut body: Vec<u8>) -> Result<Vec<u8>, BadToken> {
+        let head = self.head(Some(body.len()), 0)?;
+        let length = body.len();
+        body.resize(length + head.len(), 0);
+        body.copy_within(..length, head.len());
+        body[..head.len()].copy_from_slice(&head);
+        Ok(body)
+    }
+
+    /// The head for a body of `length` bytes, with `room` for more after it.
+    fn head(&self, length: Option<usize>, room: usize) -> Result<Vec<u8>, BadToken> {
         let visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         for (name, value, may_be_empty) in [
             ("method", self.method, false),
@@ -36,8 +55,7 @@ impl Request<'_> {
                 return Err(BadToken(name));
             }
         }
-        let body = self.body.unwrap_or_default();
-        let mut head = String::with_capacity(256 + body.len());
+        let mut head = String::with_capacity(256 + room);
         // Writing to a String cannot fail.
         let _ = write!(
             head,
@@ -47,13 +65,11 @@ impl Request<'_> {
         if !self.secret.is_empty() {
             let _ = write!(head, "authorization: Bearer {}\r\n", self.secret);
         }
-        if self.body.is_some() {
-            let _ = write!(head, "content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+        if let Some(length) = length {
+            let _ = write!(head, "content-type: application/json\r\ncontent-length: {length}\r\n");
         }
         head.push_str("\r\n");
-        let mut bytes = head.into_bytes();
-        bytes.extend_from_slice(body);
-        Ok(bytes)
+        Ok(head.into_bytes())
     }
 }
 

@@ -10,6 +10,8 @@ use serde_json::value::RawValue;
 /// Prompts of more bytes than this have the engine tell how far it is: the wait may be long, and it is by writing that the
 /// engine notices that nobody listens any more.
 const LONG_PROMPT: usize = 512;
+/// For the sampling parameters, and for the head of the HTTP request.
+const ROOM: usize = 1536;
 /// An image costs about as much as a page of text.
 const IMAGE: usize = 2048;
 /// What `repeat_last_n: -1` looks back on where the client asks for no context: newer engines refuse -1.
@@ -22,25 +24,28 @@ pub fn generate(request: &Request, alias: &str) -> Result<Outbound, Fault> {
     match &request.prompt {
         Prompt::Chat(turns) => {
             let chat = Chat::new(request, turns, alias);
-            outbound("/v1/chat/completions", &Generate { what: chat, how: Common::new(request) })
+            outbound("/v1/chat/completions", &Generate { what: chat, how: Common::new(request) }, size(&request.prompt))
         }
         Prompt::Text { prompt, suffix: None, .. } => outbound(
             "/v1/completions",
             &Generate { what: Text::new(request, alias, prompt), how: Common::new(request) },
+            size(&request.prompt),
         ),
         Prompt::Text { prompt, suffix: Some(suffix), .. } => {
             let what = Infill { input_prefix: prompt, input_suffix: suffix, prompt: "" };
-            outbound("/infill", &Generate { what, how: Common::new(request) })
+            outbound("/infill", &Generate { what, how: Common::new(request) }, size(&request.prompt))
         }
         Prompt::Tokens(tokens) => outbound(
             "/v1/completions",
             &Generate { what: Text::new(request, alias, tokens), how: Common::new(request) },
+            size(&request.prompt),
         ),
         Prompt::Several(prompts) => {
             let prompts: Vec<_> = prompts.iter().map(OnePrompt).collect();
             outbound(
                 "/v1/completions",
                 &Generate { what: Text::new(request, alias, &prompts), how: Common::new(request) },
+                size(&request.prompt),
             )
         }
     }
@@ -50,20 +55,47 @@ pub fn generate(request: &Request, alias: &str) -> Result<Outbound, Fault> {
 /// list of its tokens).
 pub fn count(request: &Request, alias: &str) -> Result<Outbound, Fault> {
     match &request.prompt {
-        Prompt::Chat(turns) => outbound("/v1/chat/completions/input_tokens", &Chat::new(request, turns, alias)),
-        Prompt::Text { prompt, .. } => {
-            outbound("/tokenize", &Tokenize { content: prompt, add_special: true, parse_special: true })
+        Prompt::Chat(turns) => {
+            outbound("/v1/chat/completions/input_tokens", &Chat::new(request, turns, alias), size(&request.prompt))
         }
+        Prompt::Text { prompt, .. } => outbound(
+            "/tokenize",
+            &Tokenize { content: prompt, add_special: true, parse_special: true },
+            size(&request.prompt),
+        ),
         Prompt::Tokens(_) | Prompt::Several(_) => {
             Err(Fault::new(FaultKind::BadRequest, "The prompt is given as tokens already; their number is its length."))
         }
     }
 }
 
-fn outbound(path: &'static str, body: &impl Serialize) -> Result<Outbound, Fault> {
-    serde_json::to_vec(body).map(|body| Outbound { path, body }).map_err(|error| {
-        Fault::new(FaultKind::Internal, format!("The engine's request could not be written: {error}."))
-    })
+/// `size` is about how many bytes it will be: a body of many megabytes is written where it stays, with room for the head
+/// that comes before it.
+fn outbound(path: &'static str, body: &impl Serialize, size: usize) -> Result<Outbound, Fault> {
+    let mut bytes = Vec::with_capacity(ROOM + size + size / 32);
+    match serde_json::to_writer(&mut bytes, body) {
+        Ok(()) => Ok(Outbound { path, body: bytes }),
+        Err(error) => {
+            Err(Fault::new(FaultKind::Internal, format!("The engine's request could not be written: {error}.")))
+        }
+    }
+}
+
+/// Bytes of what lies in a prompt.
+fn size(prompt: &Prompt) -> usize {
+    use crate::chat::Part;
+    match prompt {
+        Prompt::Chat(turns) => turns
+            .iter()
+            .flat_map(|turn| &turn.parts)
+            .map(|part| match part {
+                Part::Image { base64, .. } | Part::Audio { base64, .. } => base64.len() + 64,
+                Part::Text(text) | Part::Reasoning { text, .. } | Part::Result { text, .. } => text.len(),
+                Part::Call { arguments, .. } => arguments.len(),
+            })
+            .sum(),
+        other => prompt_bytes(other),
+    }
 }
 
 #[derive(Serialize)]

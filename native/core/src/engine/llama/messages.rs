@@ -148,18 +148,24 @@ impl Serialize for Content<'_> {
     }
 }
 
+/// Straight into the body: an image may have many megabytes.
+fn data_url<S: Serializer>((mime, base64): &(&str, &str), serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("data:{mime};base64,{base64}"))
+}
+
 impl Serialize for Piece<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(tag = "type", rename_all = "snake_case")]
         enum Wire<'a> {
             Text { text: &'a str },
-            ImageUrl { image_url: Url },
+            ImageUrl { image_url: Url<'a> },
             InputAudio { input_audio: Sound<'a> },
         }
         #[derive(Serialize)]
-        struct Url {
-            url: String,
+        struct Url<'a> {
+            #[serde(serialize_with = "data_url")]
+            url: (&'a str, &'a str),
         }
         #[derive(Serialize)]
         struct Sound<'a> {
@@ -168,9 +174,7 @@ impl Serialize for Piece<'_> {
         }
         match self {
             Self::Text(text) => Wire::Text { text },
-            Self::Image { mime, base64 } => {
-                Wire::ImageUrl { image_url: Url { url: format!("data:{mime};base64,{base64}") } }
-            }
+            Self::Image { mime, base64 } => Wire::ImageUrl { image_url: Url { url: (mime, base64) } },
             Self::Audio { format, base64 } => Wire::InputAudio { input_audio: Sound { data: base64, format } },
         }
         .serialize(serializer)
