@@ -23,7 +23,7 @@ from blazar.gateway.anthropic.batches import (
 )
 from blazar.gateway.anthropic.messages import CountTokens, Messages
 from blazar.gateway.batches import Batches
-from blazar.gateway.control.engine import EngineTool, EngineView
+from blazar.gateway.control.engine import EngineTool, EngineView, Infill
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.guard import Guard
 from blazar.gateway.ollama.create import Blob, Create
@@ -109,6 +109,7 @@ def routes(node: Node) -> dict[str, Any]:
         "/api/delete": Delete(node),
         "/api/pull": Pull(node),
         "/api/errors": Errors(),
+        "/infill": Infill(node),
         "/slots": EngineView(node, "/slots"),
         "/props": EngineView(node, "/props"),
         **{path: EngineTool(node, path) for path in ("/tokenize", "/detokenize", "/apply-template")},
@@ -125,6 +126,8 @@ def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
     app.add_error_handler(falcon.HTTPError, _falcon_error)
     app.add_error_handler(Exception, _fault)
     for path, resource in routes(node).items():
+        if hasattr(resource, "on_get") and not hasattr(resource, "on_head"):
+            resource.on_head = resource.on_get  # clients ask so whether something is there; the server sends no body
         app.add_route(path, resource)
     server = node.config.server
     return Shell(

@@ -12,16 +12,19 @@ import msgspec
 
 from blazar.errors import BadRequest, NotFound
 from blazar.gateway.body import typed, whole
-from blazar.gateway.exchange import call
+from blazar.gateway.exchange import call, enter
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
 
+    from blazar.gateway.context import Context
     from blazar.node import Node
+    from blazar.supervisor.instance import Instance
 
 
 class _Named(msgspec.Struct):
     model: str = ""
+    stream: bool = False
 
 
 class EngineTool:
@@ -35,15 +38,35 @@ class EngineTool:
         """The engine's own answer."""
         node, context = self._node, req.scope["blazar"]
         body = await whole(node, req)
-        model = node.catalogue.find(wanted(node, req, typed(body, _Named, self._path).model))
+        asked = typed(body, _Named, self._path)
+        model = node.catalogue.find(wanted(node, req, asked.model))
         context.model = model.name
         context.watch_client()
         held = await node.fleet.ensure_ready(model)
         context.finally_do(partial(held.release, None))
+        await self._before(context, held.instance, asked)
         status, content_type, answer = await call(node, context, held.instance, "POST", self._path, body)
         resp.status = status
         resp.content_type = content_type
         resp.data = answer
+
+    async def _before(self, context: Context, instance: Instance, asked: _Named) -> None:
+        """Nothing: what these routes do takes no place."""
+
+
+class Infill(EngineTool):
+    """Fills in a middle, in the engine's own words, behind everybody who came before."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node, "/infill")
+
+    async def _before(self, context: Context, instance: Instance, asked: _Named) -> None:
+        if asked.stream:
+            raise BadRequest(
+                "This route answers in one piece. /v1/completions and /api/generate with a suffix stream.",
+                param="stream",
+            )
+        await enter(self._node, context, instance)
 
 
 class EngineView:

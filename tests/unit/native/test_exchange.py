@@ -33,7 +33,7 @@ def test_a_recorded_answer_comes_through_whatever_the_buffer_is(kind: type) -> N
     one = exchange(CHAT)
     assert one.phase == _native.PHASE_HEAD
     assert b"authorization: Bearer s3\r\n" in one.request
-    assert json.loads(one.request.split(b"\r\n\r\n", 1)[1])["model"] == "engine-name"
+    assert json.loads(bytes(one.request).split(b"\r\n\r\n", 1)[1])["model"] == "engine-name"
     answer = (GOLDEN / "chat.http").read_bytes()
     out = b"".join(one.feed(kind(answer[at : at + 100]), 7) for at in range(0, len(answer), 100))
     assert one.phase == _native.PHASE_DONE
