@@ -65,7 +65,10 @@ class Delete:
 
     async def on_delete(self, req: Request, resp: Response) -> None:
         """Takes it out of memory first. Raises Conflict while somebody is being answered by it."""
-        asked = typed(await whole(self._node, req), _Named, req.path)
+        body = await whole(self._node, req)
+        # Some proxies take the body off.
+        named = req.get_param("model") or req.get_param("name") or ""
+        asked = typed(body, _Named, req.path) if body else _Named(model=named)
         model = self._node.catalogue.find(asked.wanted)
         fleet = self._node.fleet
         gone = await fleet.unload(model.name, "it is removed")
