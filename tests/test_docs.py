@@ -55,3 +55,19 @@ def test_every_step_of_the_gate_is_explained() -> None:
 
 def test_prose_keeps_to_plain_signs() -> None:
     assert not re.search(r"[\u2013\u2014\u2026\U0001F000-\U0001FAFF]", README)
+
+
+def test_every_test_that_the_table_of_features_names_exists() -> None:
+    table = (ROOT / "tests" / "conformance.md").read_text()
+    assert "tests/conformance.md" in README
+    python = "\n".join(path.read_text() for room in ("e2e", "clients") for path in (ROOT / "tests" / room).glob("*.py"))
+    cells = set(re.findall(r"`([\w/:-]+)`(?= \|)", table))
+    assert len(cells) > 40
+    for cell in cells:
+        if cell.startswith("golden/"):
+            assert (ROOT / "tests" / "golden" / "dialogues" / cell.removeprefix("golden/")).is_dir(), cell
+        elif "::" in cell:
+            file, _, name = cell.partition("::")
+            assert f"fn {name}(" in (ROOT / "native" / "core" / "tests" / f"{file}.rs").read_text(), cell
+        else:
+            assert f"def {cell}(" in python, cell

@@ -37,8 +37,8 @@ class Flow(Protocol):
         """The client is slower than the engine."""
 
     @property
-    def last_ns(self) -> int:
-        """When something came from the engine."""
+    def told_ns(self) -> int:
+        """When something came for the client."""
 
 
 class Speaker(Protocol):
@@ -141,7 +141,7 @@ class Context(Errand):
         if self._flow is not None:
             if self._flow.held_back:
                 return 0
-            heard_ns = max(heard_ns, self._flow.last_ns)
+            heard_ns = max(heard_ns, self._flow.told_ns)
         return now_ns - heard_ns
 
     def break_silence(self, now_ns: int) -> None:

@@ -89,6 +89,7 @@ class Delivery:
         "heard",
         "last_ns",
         "straight",
+        "told_ns",
     )
 
     def __init__(
@@ -117,6 +118,7 @@ class Delivery:
         self.ended = False
         self.heard = False
         self.last_ns = 0
+        self.told_ns = 0
 
     @property
     def reusable(self) -> bool:
@@ -146,6 +148,8 @@ class Delivery:
         self.last_ns = now_ns
         answer = self._answer
         out = answer.feed(data, now_ns)
+        if out:
+            self.told_ns = now_ns
         over = answer.phase >= _DONE
         if out and self._flowing and not over:
             self._flow(out)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _LISTEN = "0A"
+_LOOKS = 3
 
 
 def owner(port: int, root: Path = Path("/proc")) -> str | None:
@@ -15,8 +16,13 @@ def owner(port: int, root: Path = Path("/proc")) -> str | None:
 
     Source: proc(5), ``/proc/net/tcp``: local address, state and inode; the holder has ``socket:[INODE]`` open.
     """
-    wanted = {f"socket:[{inode}]" for inode in _inodes(port, root)}
-    if not wanted:
+    # The kernel shows its table piece by piece, and a machine that opens and closes much may skip a line meanwhile.
+    wanted: set[str] = set()
+    for _ in range(_LOOKS):
+        wanted.update(f"socket:[{inode}]" for inode in _inodes(port, root))
+        if wanted:
+            break
+    else:
         return None
     for entry in sorted(root.iterdir(), key=lambda entry: (len(entry.name), entry.name)):
         if not entry.name.isdecimal():

@@ -27,6 +27,7 @@ MESSAGES = [{"role": "user", "content": "Tell me everything."}]
 STREAMS: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"max_tokens": 8000, "temperature": 0},
     "/v1/completions": {"max_tokens": 8000, "temperature": 0, "prompt": "Tell"},
+    "/v1/responses": {"max_output_tokens": 8000, "temperature": 0, "input": "Tell me everything."},
     "/v1/messages": {"max_tokens": 8000, "temperature": 0},
     "/api/chat": {"options": {"num_predict": 8000, "temperature": 0}},
     "/api/generate": {"options": {"num_predict": 8000, "temperature": 0}, "prompt": "Tell"},
@@ -52,15 +53,14 @@ def test_child_killed_in_a_stream(own: Server, path: str) -> None:
     assert killed
     last = got.decode().rstrip("\n").rpartition("\n")[2]
     event = json.loads(last.removeprefix("data: "))
-    detail = event["error"]
+    detail = event["response"]["error"] if path == "/v1/responses" else event["error"]
     code = event["blazar_code"] if isinstance(detail, str) else detail["blazar_code"]
     message = detail if isinstance(detail, str) else detail["message"]
     assert code == "ENGINE_CRASHED"
     assert "tiny" in message
     assert b"[DONE]" not in got
-    again = httpx.post(
-        own.url + path, json=body | {"stream": False, "max_tokens": 4, "options": {"num_predict": 4}}, timeout=60
-    )
+    short = {"stream": False, "max_tokens": 4, "max_output_tokens": 4, "options": {"num_predict": 4}}
+    again = httpx.post(own.url + path, json=body | short, timeout=60)
     assert again.status_code == 200, again.text
 
 

@@ -208,3 +208,19 @@ fn trap_39_a_message_starts_with_counts() {
     let event: Value = serde_json::from_str(start.strip_prefix("data: ").unwrap()).unwrap();
     assert!(event["message"]["usage"]["input_tokens"].is_u64());
 }
+
+#[test]
+fn reasoning_that_comes_as_text_is_no_text_in_any_dialect() {
+    let payloads =
+        [delta(r#"{"content":"<thi"}"#), delta(r#"{"content":"nk>\nhm</th"}"#), delta(r#"{"content":"ink>\n\nYes"}"#)];
+    let payloads = [&payloads[0], &payloads[1], &payloads[2], STOP, "[DONE]"];
+    let said = message("", &payloads);
+    assert_eq!((&said["reasoning_content"], &said["content"]), (&json!("hm"), &json!("Yes")));
+    let (text, _) = told("ollama.chat", r#","stream":false"#, &events(&payloads));
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&answer["message"]["thinking"], &answer["message"]["content"]), (&json!("hm"), &json!("Yes")));
+    let thinks = r#","thinking":{"type":"enabled","budget_tokens":1024}"#;
+    let (text, _) = told("anthropic.messages", thinks, &events(&payloads));
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&answer["content"][0]["thinking"], &answer["content"][1]["text"]), (&json!("hm"), &json!("Yes")));
+}

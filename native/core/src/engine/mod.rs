@@ -2,6 +2,7 @@
 //! (the engine's stream to the waist's events). No engine knows a dialect.
 pub mod llama;
 mod spoken;
+mod thoughts;
 
 use crate::chat::{Event, Fault, Request};
 

@@ -5,10 +5,11 @@ use super::{
     wire::{self, Chunk, Logprob},
 };
 use crate::{
-    chat::{Event, Fault, FaultKind, Finish, Request, Timings, TokenLogprob, Usage},
+    chat::{Event, Fault, FaultKind, Finish, Prompt, Request, Timings, TokenLogprob, Usage},
     engine::{
         Decode,
         spoken::{Held, Spoken},
+        thoughts::{Piece, Thoughts},
     },
 };
 use std::borrow::Cow;
@@ -27,6 +28,8 @@ pub struct Decoder {
     counts: Counts,
     /// Calls that come as text, where tools are offered.
     spoken: Option<Spoken>,
+    /// The model's template is used, so that reasoning may come as text.
+    chats: bool,
     done: bool,
 }
 
@@ -38,6 +41,7 @@ struct Choice {
     calls: Calls,
     stop: Option<String>,
     held: Held,
+    thoughts: Thoughts,
 }
 
 /// Counts merged over choices: engines repeat the prompt's for each.
@@ -63,6 +67,7 @@ impl Decoder {
             keep_top: request.logprobs != Some(0),
             counts: Counts::default(),
             spoken: Spoken::of(request),
+            chats: matches!(request.prompt, Prompt::Chat(_)),
             done: false,
         }
     }
@@ -143,18 +148,25 @@ impl Decoder {
             let reasoning =
                 if delta.reasoning_content.0.is_empty() { &delta.reasoning.0 } else { &delta.reasoning_content.0 };
             if !reasoning.is_empty() {
+                state.thoughts.pass();
                 sink(&Event::Reasoning { choice, text: Cow::Borrowed(reasoning) });
             }
             if !delta.content.0.is_empty() {
                 text = &delta.content.0;
             }
         }
+        let text = if self.chats && !text.is_empty() && !state.thoughts.is_past() {
+            Cow::Owned(state.think(choice, text, sink))
+        } else {
+            Cow::Borrowed(text.as_ref())
+        };
         let text = match &self.spoken {
-            Some(spoken) if !text.is_empty() => spoken.hear(&mut state.held, text),
-            _ => Cow::Borrowed(text.as_ref()),
+            Some(spoken) if !text.is_empty() => Cow::Owned(spoken.hear(&mut state.held, &text).into_owned()),
+            _ => text,
         };
         state.say(choice, &text, sink);
         for call in piece.delta.iter().filter_map(|delta| delta.tool_calls.as_deref()).flatten() {
+            state.thought(choice, sink);
             let held = state.held.release();
             state.say(choice, &held, sink);
             state.calls.fragment(choice, answer, call, sink)?;
@@ -175,6 +187,7 @@ impl Decoder {
             }
             _ => Finish::Stop,
         };
+        state.thought(choice, sink);
         if let Some(spoken) = &self.spoken {
             let calls = spoken.calls(&state.held);
             let held = state.held.release();
@@ -199,6 +212,7 @@ impl Decoder {
         for (number, state) in (0..).zip(&mut self.choices) {
             if !state.finished {
                 state.start(number, sink);
+                state.thought(number, sink);
                 let held = state.held.release();
                 state.say(number, &held, sink);
                 state.finish(number, Finish::Stop, None, sink);
@@ -262,6 +276,27 @@ impl Choice {
     fn start(&mut self, choice: u32, sink: &mut dyn FnMut(&Event<'_>)) {
         if !std::mem::replace(&mut self.started, true) {
             sink(&Event::Start { choice });
+        }
+    }
+
+    /// Take apart what may be reasoning; the text that is none.
+    fn think(&mut self, choice: u32, text: &str, sink: &mut dyn FnMut(&Event<'_>)) -> String {
+        let mut said = String::new();
+        for piece in self.thoughts.hear(text) {
+            match piece {
+                Piece::Reasoning(text) => sink(&Event::Reasoning { choice, text: Cow::Owned(text) }),
+                Piece::Text(text) => said.push_str(&text),
+            }
+        }
+        said
+    }
+
+    /// No more text comes: what was held of it.
+    fn thought(&mut self, choice: u32, sink: &mut dyn FnMut(&Event<'_>)) {
+        match self.thoughts.release() {
+            Some(Piece::Reasoning(text)) => sink(&Event::Reasoning { choice, text: Cow::Owned(text) }),
+            Some(Piece::Text(text)) => self.say(choice, &text, sink),
+            None => {}
         }
     }
 
