@@ -65,6 +65,11 @@ class Inbound:
         """``(path, keyword, shape)`` of what the answer's schema asks and this family of engines cannot hold to;
         ``shape``: it changes which shapes are right, and is not only a bound on values.
         """
+    @property
+    def links(self) -> list[str]:
+        """Addresses of images that lie elsewhere, in their order."""
+    def supply(self, images: list[str], /) -> None:
+        """Put the images, in base64, in the places of their links. Raises BadInput for what is none."""
     def dress(self, overlay: bytes, /) -> None:
         """Put on it what its model's Modelfile sets, as JSON. Raises BadInput."""
     def streamed(self, stream: bool, /) -> Inbound:

@@ -31,6 +31,10 @@ class Server(Section, frozen=True):
     ] = ()
     max_body_bytes: Annotated[Bytes, Meta(description="largest request body, in bytes")] = 50 * 1024 * 1024
     cors_origins: Annotated[tuple[str, ...], Meta(description="origins that web pages may call from; '*' for any")] = ()
+    remote_images: Annotated[
+        Literal["off", "public", "any"],
+        Meta(description="whether links to images in requests are followed: never, to public addresses, or to any"),
+    ] = "off"
     normalise: Annotated[
         bool,
         Meta(

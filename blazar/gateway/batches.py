@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from blazar import _native
 from blazar.errors import BadRequest, BlazarError, Conflict, Internal, NotFound
 from blazar.gateway import errors
 from blazar.gateway.errand import Errand
-from blazar.gateway.exchange import run
+from blazar.gateway.exchange import parse, run
 from blazar.store import BatchRow
 
 if TYPE_CHECKING:
@@ -239,11 +238,7 @@ def _errored(batch: Batch, line: Line, trace: str, error: BlazarError) -> Outcom
 
 async def answer_text(node: Node, errand: Errand, line: Line) -> bytes:
     """The answer to a line that asks for text. Raises BadRequest and what the engine's way raises."""
-    try:
-        inbound = _native.parse(line.route, line.body)
-    except _native.BadInput as bad:
-        message, path = bad.args
-        raise BadRequest(message, param=path or None) from None
+    inbound = await parse(node, line.route, line.body)
     if inbound.stream:
         raise BadRequest("A line of a batch is not streamed; leave out stream.", param="stream")
     return await run(node, errand, inbound)

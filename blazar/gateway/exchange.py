@@ -27,7 +27,7 @@ from blazar.errors import (
     PromptTooLong,
     VisionProjectorMissing,
 )
-from blazar.gateway import structured
+from blazar.gateway import pictures, structured
 from blazar.gateway.body import whole
 from blazar.gateway.context import UNCACHED
 from blazar.models import overlay
@@ -55,12 +55,19 @@ async def read(node: Node, route: str, req: Request) -> _native.Inbound:
 
     Raises PayloadTooLarge, whatever the headers said of the length; BadRequest with the path of the fault.
     """
-    body = await whole(node, req)
+    return await parse(node, route, await whole(node, req))
+
+
+async def parse(node: Node, route: str, body: bytes) -> _native.Inbound:
+    """The request in ``body``, with the images that it names. Raises BadRequest with the path of the fault."""
     try:
-        return _native.parse(route, body)
+        inbound = _native.parse(route, body)
     except _native.BadInput as bad:
         message, path = bad.args
         raise BadRequest(message, param=path or None) from None
+    if inbound.links:
+        await pictures.bring(node, inbound, body)
+    return inbound
 
 
 async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:

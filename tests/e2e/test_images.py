@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +135,60 @@ def test_a_broken_picture_is_the_clients_fault(server: Server) -> None:
         f"{server.url}/v1/chat/completions", json=asked("/v1/chat/completions", "sees", broken), timeout=30
     )
     assert answer.status_code == 400, answer.text
+
+
+LINKED = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
+
+
+@pytest.mark.parametrize(
+    ("route", "path"),
+    [
+        ("/v1/chat/completions", "messages[0].content[1].image_url.url"),
+        ("/v1/responses", "input[0].content[1].image_url"),
+        ("/v1/messages", "messages[0].content[1].source.url"),
+    ],
+)
+def test_links_are_not_followed_unless_the_owner_says_so(server: Server, route: str, path: str) -> None:
+    answer = httpx.post(server.url + route, json=asked(route, "sees", "http://127.0.0.1:9/a.png"), timeout=30)
+    assert answer.status_code == 400
+    assert "server.remote_images" in answer.text
+    assert path in answer.text
+
+
+@contextmanager
+def pictures() -> Iterator[str]:
+    """A web server with a picture, something else, and a way round."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302 if self.path == "/moved" else 200)
+            if self.path == "/moved":
+                self.send_header("location", "/a.png")
+            self.end_headers()
+            self.wfile.write(png() if self.path == "/a.png" else b"<html>")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{web.server_address[1]}"
+        web.shutdown()
+
+
+def test_links_are_followed_where_the_owner_says_so(tmp_path: Path, tiny: Path) -> None:
+    write_projector(tmp_path / "eyes.gguf")
+    for mode, good in (("any", 200), ("public", 400)):
+        settings = {"BLAZAR_ENGINE_CONTEXT": "1024", "BLAZAR_SERVER_REMOTE_IMAGES": mode}
+        with pictures() as web, serving(tmp_path / mode, {"sees": tiny}, **settings) as own:
+            own.cli("mmproj", "sees", str(tmp_path / "eyes.gguf"))
+            for route in LINKED:
+                for path in ("/a.png", "/moved"):
+                    answer = httpx.post(own.url + route, json=asked(route, "sees", web + path), timeout=30)
+                    assert answer.status_code == good, answer.text
+                    if good != 200:
+                        assert "no public address" in answer.text
+            page = httpx.post(own.url + LINKED[0], json=asked(LINKED[0], "sees", web + "/page"), timeout=30)
+            assert page.status_code == 400
+            gone = asked(LINKED[0], "sees", "http://127.0.0.1:9/a.png")
+            assert httpx.post(own.url + LINKED[0], json=gone, timeout=30).status_code == 400

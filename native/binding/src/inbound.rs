@@ -132,6 +132,17 @@ impl Inbound {
         matches!(&self.request.format, Format::Schema { strict: true, .. })
     }
 
+    #[getter]
+    fn links(&self) -> Vec<&str> {
+        dialect::links(&self.request)
+    }
+
+    /// Put the images in the places of their links.
+    #[expect(clippy::needless_pass_by_value, reason = "as PyO3 converts it")]
+    fn supply(&mut self, images: Vec<String>) -> PyResult<()> {
+        dialect::supply(&mut self.request, &images).map_err(bad_body)
+    }
+
     /// Put on it what its model's Modelfile sets.
     fn dress(&mut self, overlay: &[u8]) -> PyResult<()> {
         dialect::dress(&mut self.request, overlay).map_err(bad_body)

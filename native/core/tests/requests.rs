@@ -21,6 +21,7 @@ fn said(request: &Request) -> String {
     let part = |part: &Part| match part {
         Part::Text(text) => format!("{text:?}"),
         Part::Image { mime, base64 } => format!("<{mime} {base64}>"),
+        Part::Link(url) => format!("<{url}>"),
         Part::Audio { format, .. } => format!("<{format}>"),
         Part::Reasoning { text, signature } => format!("({text} {})", signature.as_deref().unwrap_or("-")),
         Part::Call { id, name, arguments } => format!("{id}={name}{arguments}"),

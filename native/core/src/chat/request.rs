@@ -21,6 +21,8 @@ pub enum Part {
     Text(String),
     /// An image that came with the request, still base64.
     Image { mime: String, base64: String },
+    /// An image that lies elsewhere; it must be brought before an engine is asked.
+    Link(String),
     /// Sound that came with the request, still base64; `format` as in `wav` or `mp3`.
     Audio { format: String, base64: String },
     /// The model's own earlier reasoning.

@@ -4,9 +4,6 @@ use std::borrow::Cow;
 use super::read::{Read, bad};
 use crate::chat::Part;
 
-/// What a link to an image is answered with.
-pub(crate) const REMOTE: &str = "Images are not fetched from other servers. Send the image itself, in base64.";
-
 const KNOWN: &str = "PNG, JPEG, GIF, WebP and BMP images, and WAV, MP3, FLAC and Ogg sound are known";
 
 enum Media {
@@ -27,8 +24,11 @@ pub(crate) fn url(text: &str) -> Read<Part> {
         return if mime.is_empty() { sniffed(data) } else { typed(mime, data) };
     }
     let scheme = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-    if scheme.starts_with("http://") || scheme.starts_with("https://") || scheme.starts_with("file:") {
-        return bad("", REMOTE);
+    if scheme.starts_with("http://") || scheme.starts_with("https://") {
+        return Ok(Part::Link(text.to_owned()));
+    }
+    if scheme.starts_with("file:") {
+        return bad("", "Files of this machine are not read. Send the image itself, in base64.");
     }
     sniffed(text)
 }
@@ -192,10 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn links_are_refused_by_the_name_of_the_setting() {
-        for link in ["http://example.com/a.png", "HTTPS://example.com/a.png", "file:///etc/passwd"] {
-            assert!(url(link).unwrap_err().message.contains("not fetched"), "{link}");
+    fn links_are_for_the_caller_and_files_for_nobody() {
+        for link in ["http://example.com/a.png", "HTTPS://example.com/a.png"] {
+            assert!(matches!(url(link), Ok(Part::Link(_))), "{link}");
         }
+        assert!(url("file:///etc/passwd").unwrap_err().message.contains("not read"));
         assert!(url("data:text/plain;base64,AAAA").unwrap_err().message.contains("text/plain"));
         assert!(url("data:image/png,AAAA").unwrap_err().message.contains("base64"));
     }

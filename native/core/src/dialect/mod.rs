@@ -17,7 +17,7 @@ mod read;
 mod time;
 mod write;
 
-use crate::chat::{Event, Fault, Request};
+use crate::chat::{Event, Fault, Part, Prompt, Request};
 
 /// A fault in a request's body, with the JSON path where it lies (`messages[2].content`; empty for the whole body).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +51,27 @@ pub enum Route {
 /// Put an earlier conversation, a JSON array of a response's items, before what `request` says.
 pub fn precede(request: &mut Request, earlier: &[u8]) -> Result<(), BadBody> {
     responses::request::precede(request, earlier)
+}
+
+/// The addresses of images that lie elsewhere, in their order.
+pub fn links(request: &Request) -> Vec<&str> {
+    let Prompt::Chat(turns) = &request.prompt else { return Vec::new() };
+    let parts = turns.iter().flat_map(|turn| &turn.parts);
+    parts.filter_map(|part| if let Part::Link(url) = part { Some(url.as_str()) } else { None }).collect()
+}
+
+/// Put the images (base64) in the places of their links, in the same order.
+pub fn supply(request: &mut Request, images: &[String]) -> Result<(), BadBody> {
+    let Prompt::Chat(turns) = &mut request.prompt else { return Ok(()) };
+    let mut images = images.iter();
+    for part in turns.iter_mut().flat_map(|turn| &mut turn.parts) {
+        if matches!(part, Part::Link(_))
+            && let Some(image) = images.next()
+        {
+            *part = media::sniffed(image)?;
+        }
+    }
+    Ok(())
 }
 
 /// Put on `request` what a model's Modelfile sets, as JSON: `system`, `parameters`, `messages`. What the client says

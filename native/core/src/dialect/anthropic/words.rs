@@ -87,7 +87,7 @@ pub(super) fn estimate(request: &Request) -> u64 {
     let parts = turns.iter().flat_map(|turn| &turn.parts).map(|part| match part {
         Part::Text(text) | Part::Reasoning { text, .. } | Part::Result { text, .. } => text.len(),
         Part::Call { name, arguments, .. } => name.len() + arguments.len(),
-        Part::Image { .. } | Part::Audio { .. } => 4 * 768,
+        Part::Image { .. } | Part::Link(_) | Part::Audio { .. } => 4 * 768,
     });
     let tools = request.tools.iter().map(|tool| {
         let described = tool.description.as_ref().map_or(0, String::len);

@@ -90,7 +90,9 @@ fn size(prompt: &Prompt) -> usize {
             .flat_map(|turn| &turn.parts)
             .map(|part| match part {
                 Part::Image { base64, .. } | Part::Audio { base64, .. } => base64.len() + 64,
-                Part::Text(text) | Part::Reasoning { text, .. } | Part::Result { text, .. } => text.len(),
+                Part::Link(text) | Part::Text(text) | Part::Reasoning { text, .. } | Part::Result { text, .. } => {
+                    text.len()
+                }
                 Part::Call { arguments, .. } => arguments.len(),
             })
             .sum(),
@@ -436,7 +438,7 @@ fn prompt_bytes(prompt: &Prompt) -> usize {
             .map(|part| match part {
                 Part::Text(text) | Part::Reasoning { text, .. } | Part::Result { text, .. } => text.len(),
                 Part::Call { arguments, .. } => arguments.len(),
-                Part::Image { .. } | Part::Audio { .. } => IMAGE,
+                Part::Image { .. } | Part::Link(_) | Part::Audio { .. } => IMAGE,
             })
             .sum(),
         Prompt::Text { prompt, .. } => prompt.len(),

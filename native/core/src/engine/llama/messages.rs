@@ -79,9 +79,11 @@ pub(super) fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
                     separator = "\n";
                 }
                 Part::Image { mime, base64 } => message.content.0.push(Piece::Image { mime, base64 }),
+
                 Part::Audio { format, base64 } => message.content.0.push(Piece::Audio { format, base64 }),
                 Part::Reasoning { text, .. } if at >= current => join(&mut message.reasoning_content, text, "\n"),
-                Part::Reasoning { .. } | Part::Result { .. } => {}
+                // Callers bring linked images before; an engine is never sent anywhere.
+                Part::Reasoning { .. } | Part::Result { .. } | Part::Link(_) => {}
                 Part::Call { id, name, arguments } => message.tool_calls.push(ToolCall {
                     id,
                     r#type: "function",
