@@ -54,25 +54,25 @@ class Inbound:
     @property
     def items(self) -> str:
         """A response's input as a JSON array of items."""
-    def after(self, earlier: bytes, /) -> Inbound:
+    def after(self, earlier: bytes) -> Inbound:
         """The same request after an earlier conversation, a JSON array of items. Raises BadInput."""
     @property
     def strict(self) -> bool:
         """The answer must follow its schema to the letter."""
     def normalise(self) -> list[str]:
         """Take out what differs between requests that are otherwise the same; the names of what went."""
-    def unexpressed(self, family: str, /) -> list[tuple[str, str, bool]]:
+    def unexpressed(self, family: str) -> list[tuple[str, str, bool]]:
         """``(path, keyword, shape)`` of what the answer's schema asks and this family of engines cannot hold to;
         ``shape``: it changes which shapes are right, and is not only a bound on values.
         """
     @property
     def links(self) -> list[str]:
         """Addresses of images that lie elsewhere, in their order."""
-    def supply(self, images: list[str], /) -> None:
+    def supply(self, images: list[str]) -> None:
         """Put the images, in base64, in the places of their links. Raises BadInput for what is none."""
-    def dress(self, overlay: bytes, /) -> None:
+    def dress(self, overlay: bytes) -> None:
         """Put on it what its model's Modelfile sets, as JSON. Raises BadInput."""
-    def streamed(self, stream: bool, /) -> Inbound:
+    def streamed(self, stream: bool) -> Inbound:
         """The same request, streamed or not."""
 
 def parse(route: str, body: bytes) -> Inbound:
@@ -87,11 +87,11 @@ class Prelude:
     def __new__(cls, inbound: Inbound, *, id: str, created_ns: int, started_ns: int) -> Prelude: ...
     @property
     def content_type(self) -> str: ...
-    def start(self, now_ns: int, /) -> bytes:
+    def start(self, now_ns: int) -> bytes:
         """What a stream begins with."""
-    def keep_alive(self, now_ns: int, /) -> bytes:
+    def keep_alive(self, now_ns: int) -> bytes:
         """Something that keeps the stream open."""
-    def fail(self, status: int, code: str, message: str, now_ns: int, /) -> bytes:
+    def fail(self, status: int, code: str, message: str, now_ns: int) -> bytes:
         """The dialect's error in a stream; nothing may follow it."""
 
 def count_request(inbound: Inbound, family: str, alias: str) -> tuple[str, bytes]:
@@ -164,7 +164,7 @@ class Exchange:
         """The engine closed its side."""
     def fail(self, kind: str, code: str, message: str, now_ns: int) -> bytes:
         """A failure that only the caller knows; returns the in-stream error if bytes flowed."""
-    def keep_alive(self, now_ns: int, /) -> bytes:
+    def keep_alive(self, now_ns: int) -> bytes:
         """Something that keeps an idle stream open."""
     @property
     def document(self) -> bytes:

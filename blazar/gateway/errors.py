@@ -35,6 +35,10 @@ _ANTHROPIC_TYPES = {
 }
 
 
+# What asking again cannot change, though clients take its status for something that passes.
+_FINAL = frozenset({"CONFLICT", "INSUFFICIENT_STORAGE", "INTERNAL", "MODEL_TOO_LARGE"})
+
+
 class Rendered(NamedTuple):
     """A whole error answer."""
 
@@ -57,8 +61,8 @@ def render(error: BlazarError, dialect: str, trace: str) -> Rendered:
     headers = [("content-type", "application/json"), ("x-blazar-trace-id", trace)]
     if error.retry_after is not None:
         headers.append(("retry-after", str(max(1, math.ceil(error.retry_after)))))
-    elif error.status >= 500 or error.status == 409:
-        # Official clients of this dialect try such answers again by themselves, and would get the same one.
+    elif error.code in _FINAL:
+        # Official clients try some answers again by themselves, and would get the same one.
         headers.append(("x-should-retry", "false"))
     return Rendered(error.status, headers, msgspec.json.encode(body(error, dialect, trace)))
 

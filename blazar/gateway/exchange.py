@@ -74,7 +74,11 @@ async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
     """Have the request's model loaded and held until the request is over."""
     model = node.catalogue.find(inbound.model)
     errand.model = model.name
-    if "completion" not in model.capabilities and not {"embedding", "rerank"}.isdisjoint(model.capabilities):
+    if (
+        not inbound.load_only
+        and "completion" not in model.capabilities
+        and not {"embedding", "rerank"}.isdisjoint(model.capabilities)
+    ):
         what = "ranks" if "rerank" in model.capabilities else "gives vectors"
         raise BadRequest(f"'{model.name}' {what} and does not generate text.", param="model")
     if inbound.thinks and "thinking" not in model.capabilities:

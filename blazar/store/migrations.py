@@ -69,11 +69,12 @@ _RESPONSES = (
         previous   TEXT NOT NULL,
         model      TEXT NOT NULL,
         status     TEXT NOT NULL,
+        bytes      INTEGER NOT NULL,
         input      TEXT NOT NULL,
         body       TEXT NOT NULL
-    ) WITHOUT ROWID
+    )
     """,
-    "CREATE INDEX responses_by_age ON responses (created_ns)",
+    "CREATE INDEX responses_by_age ON responses (created_ns, bytes)",
     "CREATE INDEX responses_unfinished ON responses (status) WHERE status IN ('queued', 'in_progress')",
 )
 

@@ -35,13 +35,16 @@ class ResponseRows:
     def put(self, row: ResponseRow, *, most_bytes: int, oldest_ns: int) -> None:
         """Keep the row in place of an earlier one of its id. Now and then, the oldest beyond the bounds leave."""
         values = (row.id, row.created_ns, row.previous, row.model, row.status, row.input, row.body)
+        size = len(row.input) + len(row.body)
         with self._connection.write() as db:
-            db.execute(f"INSERT OR REPLACE INTO responses ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            db.execute(
+                f"INSERT OR REPLACE INTO responses ({_COLUMNS}, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, size)
+            )
             if self._puts % _EVERY == 0:
                 db.execute("DELETE FROM responses WHERE created_ns < ?", (oldest_ns,))
                 db.execute(
-                    "DELETE FROM responses WHERE id IN (SELECT id FROM (SELECT id, SUM(LENGTH(input) + LENGTH(body)) "
-                    "OVER (ORDER BY created_ns DESC, id) AS total FROM responses) WHERE total > ?)",
+                    "DELETE FROM responses WHERE rowid IN (SELECT rowid FROM (SELECT rowid, SUM(bytes) OVER "
+                    "(ORDER BY created_ns DESC, rowid DESC) AS total FROM responses) WHERE total > ?)",
                     (most_bytes,),
                 )
         self._puts += 1

@@ -133,13 +133,3 @@ def test_a_client_that_leaves_while_it_waits_gives_its_place_up(server: Server) 
             if not row["blazar"]["queued"]:  # type: ignore[index]
                 return
     raise AssertionError(row)
-
-
-def test_a_stream_whose_words_are_held_back_is_alive(server: Server) -> None:
-    """White space is held until something visible follows, and an engine may go on with it for long."""
-    asked = {"model": "slow", "input": "Tell", "temperature": 0, "max_output_tokens": 400, "stream": True}
-    with httpx.stream("POST", f"{server.url}/v1/responses", json=asked, timeout=30) as answer:
-        text = "".join(answer.iter_text())
-    told, _, rest = text.partition("response.in_progress\ndata")
-    assert told
-    assert ": ping" in rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -95,3 +96,21 @@ def test_an_answer_without_a_call_streams_as_text(coder: Server) -> None:
         )
     assert answer.choices[0].message.content
     assert not answer.choices[0].message.tool_calls
+
+
+def test_a_call_that_had_to_come_ends_the_answer(coder: Server) -> None:
+    """The engine would go on to the limit, which here is the context."""
+    with openai.OpenAI(base_url=f"{coder.url}/v1", api_key="none", max_retries=0) as client:
+        answer = client.chat.completions.create(
+            model=SOURCE, messages=ASKED, tools=TOOLS, tool_choice="required", temperature=0
+        )
+    (call,) = answer.choices[0].message.tool_calls or []
+    assert call.type == "function"
+    assert json.loads(call.function.arguments)["city"] == "Oslo"
+    assert answer.usage is not None
+    assert 5 < answer.usage.completion_tokens < 100
+    assert answer.usage.prompt_tokens > 100
+    deadline = time.monotonic() + 5
+    while coder.busy_slots(coder.ps()[0]["name"]):  # type: ignore[arg-type]
+        assert time.monotonic() < deadline, "the engine was not left"
+        time.sleep(0.02)

@@ -38,6 +38,7 @@ class Files:
         kind = (req.content_type or "").partition(";")[0].strip().lower()
         if kind != "multipart/form-data":
             raise BadRequest("A file comes as multipart/form-data with the fields file and purpose.", param="file")
+        self._sweep()
         id = f"file-{secrets.token_hex(12)}"  # noqa: A001
         path = place(self._node, id)
         try:
@@ -47,6 +48,14 @@ class Files:
             raise
         self._node.store.files.put(row)
         resp.media = view(row)
+
+    def _sweep(self) -> None:
+        """What is past its time leaves."""
+        now = time_ns()
+        for row in self._node.store.files.list():
+            if row.expires_ns and row.expires_ns < now:
+                self._node.store.files.delete(row.id)
+                place(self._node, row.id).unlink(missing_ok=True)
 
     async def _receive(self, req: Request, id: str, path: Path) -> FileRow:  # noqa: A002
         purpose, filename, size = "", "", -1

@@ -83,6 +83,21 @@ impl Spoken {
         Cow::Owned(held.release())
     }
 
+    /// The call that had to come is complete, and what came after it is noise: there is nothing to wait for.
+    pub(super) fn enough(&self, held: &Held) -> bool {
+        if !self.required || held.text.is_empty() {
+            return false;
+        }
+        let mut rest = skip(&held.text);
+        let mut any = false;
+        while let Some((_, end)) = first(rest) {
+            any = true;
+            rest = skip(&rest[end..]);
+        }
+        let more = rest.is_empty() || rest.starts_with(['{', '[']) || BETWEEN.iter().any(|mark| mark.starts_with(rest));
+        any && !more && !self.calls(held).is_empty()
+    }
+
     /// The answer is complete: the calls that the held text consists of, if it does.
     pub(super) fn calls(&self, held: &Held) -> Vec<Found> {
         let mut found = Vec::new();

@@ -282,6 +282,27 @@ fn a_call_that_the_model_wrote_as_text_is_a_call() {
 }
 
 #[test]
+fn an_engine_that_goes_on_after_the_call_that_had_to_come_is_left() {
+    let chunk = |text: &str, predicted: u32| {
+        let text = serde_json::Value::from(text);
+        let timings = format!(r#"{{"prompt_n":30,"cache_n":4,"predicted_n":{predicted}}}"#);
+        format!(r#"{{"choices":[{{"delta":{{"content":{text}}}}}],"timings":{timings}}}"#)
+    };
+    let call = r#"{"name": "f", "arguments": {"city": "Oslo"}}"#;
+    let bytes = data(&[&chunk(call, 11), &chunk(".", 12), &chunk("json", 13), &chunk("more", 14)]);
+    let unended = &bytes[..bytes.len() - b"0\r\n\r\n".len()];
+    let tools = r#","tool_choice":"required","tools":[{"type":"function","function":{"name":"f"}}]"#;
+    let mut exchange = exchange("openai.chat", &chat(tools));
+    let mut out = Vec::new();
+    exchange.feed(unended, 1, &mut out);
+    assert!(exchange.phase() == Phase::Done && !exchange.is_reusable());
+    let answer: serde_json::Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "f");
+    let usage = exchange.usage().unwrap();
+    assert_eq!((usage.prompt, usage.cached, usage.completion), (34, 4, 12));
+}
+
+#[test]
 fn calls_in_fragments_without_index_or_id_are_put_together() {
     let bytes = data(&[
         r#"{"id":"chatcmpl-Ab12","choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{\"ci"}}]}}]}"#,

@@ -30,6 +30,8 @@ pub struct Decoder {
     spoken: Option<Spoken>,
     /// The model's template is used, so that reasoning may come as text.
     chats: bool,
+    /// The answer is complete though the engine would go on.
+    hangs_up: bool,
     done: bool,
 }
 
@@ -48,6 +50,8 @@ struct Choice {
 #[derive(Debug, Default)]
 struct Counts {
     seen: bool,
+    /// The counts are the engine's own sums, not those of its timings so far.
+    summed: bool,
     prompt: u64,
     /// Over all answers, so that each prompt is in it as often as it was answered.
     prompts: u64,
@@ -68,6 +72,7 @@ impl Decoder {
             counts: Counts::default(),
             spoken: Spoken::of(request),
             chats: matches!(request.prompt, Prompt::Chat(_)),
+            hangs_up: false,
             done: false,
         }
     }
@@ -97,6 +102,9 @@ impl Decoder {
             self.native(chunk, sink);
         }
         self.counts.add(chunk, self.expected);
+        if self.hangs_up && !self.done {
+            self.finish_stream(sink);
+        }
         Ok(())
     }
 
@@ -165,6 +173,12 @@ impl Decoder {
             _ => text,
         };
         state.say(choice, &text, sink);
+        if self.expected == 1 && self.spoken.as_ref().is_some_and(|spoken| spoken.enough(&state.held)) {
+            // Engines go on to the limit; hanging up stops them.
+            self.end_choice(at, answer, Finish::ToolCalls, sink);
+            self.hangs_up = true;
+            return Ok(());
+        }
         for call in piece.delta.iter().filter_map(|delta| delta.tool_calls.as_deref()).flatten() {
             state.thought(choice, sink);
             let held = state.held.release();
@@ -188,23 +202,26 @@ impl Decoder {
             _ => Finish::Stop,
         };
         state.thought(choice, sink);
-        if let Some(spoken) = &self.spoken {
-            let calls = spoken.calls(&state.held);
-            let held = state.held.release();
-            if calls.is_empty() {
-                state.say(choice, &held, sink);
-            }
-            for (name, arguments) in &calls {
-                state.calls.whole(choice, answer, name, arguments, sink);
-            }
-            if !calls.is_empty() {
-                state.finish(choice, Finish::ToolCalls, None, sink);
-                return Ok(());
-            }
-        }
-        let stop = state.stop.take().filter(|_| reason == Finish::Stop);
-        state.finish(choice, reason, stop.map(Cow::Owned).as_ref(), sink);
+        self.end_choice(at, answer, reason, sink);
         Ok(())
+    }
+
+    /// The choice at `at` ends with `reason`, unless what was held back turns out to be calls.
+    fn end_choice(&mut self, at: usize, answer: &str, reason: Finish, sink: &mut dyn FnMut(&Event<'_>)) {
+        let state = &mut self.choices[at];
+        let choice = u32::try_from(at).unwrap_or(u32::MAX);
+        let calls = self.spoken.as_ref().map_or_else(Vec::new, |spoken| spoken.calls(&state.held));
+        let held = state.held.release();
+        if calls.is_empty() {
+            state.say(choice, &held, sink);
+            let stop = state.stop.take().filter(|_| reason == Finish::Stop);
+            state.finish(choice, reason, stop.map(Cow::Owned).as_ref(), sink);
+            return;
+        }
+        for (name, arguments) in &calls {
+            state.calls.whole(choice, answer, name, arguments, sink);
+        }
+        state.finish(choice, Finish::ToolCalls, None, sink);
     }
 
     fn finish_stream(&mut self, sink: &mut dyn FnMut(&Event<'_>)) {
@@ -331,8 +348,9 @@ impl Counts {
         let (prompt, completion, cached, reasoning) = if let Some(usage) = &chunk.usage {
             let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
             let reasoning = usage.completion_tokens_details.and_then(|details| details.reasoning_tokens);
+            self.summed = true;
             (usage.prompt_tokens, usage.completion_tokens, cached.or(cache), reasoning)
-        } else if let (Some(timings), 1, false) = (timings, expected, self.seen) {
+        } else if let (Some(timings), 1, false) = (timings, expected, self.summed) {
             let prompt = timings.prompt_n.map(|count| count.saturating_add(cache.unwrap_or(0)));
             (prompt, timings.predicted_n, cache, None)
         } else {

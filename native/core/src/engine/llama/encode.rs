@@ -307,6 +307,9 @@ struct Common<'a> {
     cache_prompt: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     return_progress: bool,
+    /// Counts with each token, where the answer may be ended before the engine ends it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    timings_per_token: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -386,6 +389,9 @@ impl<'a> Common<'a> {
             stream: true,
             stream_options: StreamOptions { include_usage: true },
             cache_prompt: true,
+            timings_per_token: tools
+                && matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_))
+                && request.n <= 1,
             return_progress: prompt_bytes(&request.prompt) > LONG_PROMPT,
             max_tokens: request.max_tokens,
             stop: &request.stop,

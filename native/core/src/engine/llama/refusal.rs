@@ -53,6 +53,8 @@ fn classify(status: Option<u16>, kind: &str, message: &str, numbers: Option<(u64
     let sentence = if message.contains("[json.exception") {
         // The text of the engine's JSON library helps nobody.
         "The engine could not read the request.".to_owned()
+    } else if message.contains("does not match the expected peg") {
+        "The model's answer does not have the form that was asked for, and the engine cannot read it.".to_owned()
     } else if !message.is_empty() {
         message
     } else {

@@ -82,12 +82,30 @@ fn left_out(key: &str, value: &Value, fields: &Map<String, Value>) -> Option<boo
         Some(true)
     } else if VALUES.contains(&key) && *value != Value::Bool(false) || BOUNDS.contains(&key) && !whole {
         Some(false)
+    } else if key == "pattern" {
+        value.as_str().is_some_and(|pattern| !holds(pattern)).then_some(true)
     } else if key == "format" {
         let known = value.as_str().is_none_or(|format| FORMATS.contains(&format) || format.starts_with("uuid"));
         (!known).then_some(false)
     } else {
         None
     }
+}
+
+/// The grammar follows patterns that are anchored at both ends and escape nothing but signs; it takes `\d` for a letter,
+/// and what it cannot read at all makes it let everything through.
+fn holds(pattern: &str) -> bool {
+    const SIGNS: &str = "^$.[]()|{}*+?-";
+    let mut escaped = false;
+    let sound = pattern.chars().all(|sign| {
+        if escaped {
+            escaped = false;
+            return SIGNS.contains(sign);
+        }
+        escaped = sign == '\\';
+        true
+    });
+    sound && pattern.starts_with('^') && pattern.ends_with('$') && !pattern.contains("(?") && pattern.len() > 1
 }
 
 #[cfg(test)]
@@ -104,6 +122,24 @@ mod tests {
             "s":{"type":["string","null"],"minLength":1,"pattern":"^a$"},"d":{"format":"date"},"not":{"const":1}},
             "required":["a"],"additionalProperties":false,"$defs":{"b":{"anyOf":[{"enum":[1]},{"type":"null"}]}}}"##;
         assert_eq!(told(schema), []);
+    }
+
+    #[test]
+    fn patterns_are_held_or_named() {
+        for (pattern, held) in [
+            ("^a$", true),
+            (r"^(a|b)+\.[0-9]{2}$", true),
+            (r"^a\-b$", true),
+            ("abc", false),
+            ("^a", false),
+            (r"^\d+$", false),
+            (r"^hello there indeed\!$", false),
+            ("^a(?=b)$", false),
+            ("$", false),
+        ] {
+            let schema = serde_json::json!({"type": "string", "pattern": pattern}).to_string();
+            assert_eq!(told(&schema).is_empty(), held, "{pattern}");
+        }
     }
 
     #[test]

@@ -105,3 +105,24 @@ fn without_tools_nothing_is_held() {
     assert!(Spoken::of(&Request::new("m", Prompt::Chat(Vec::new()))).is_none());
     assert!(Spoken::of(&request(ToolChoice::None)).is_none());
 }
+
+#[test]
+fn a_call_that_had_to_come_is_enough_once_noise_follows() {
+    let call = r#"{"name": "add", "arguments": {}}"#;
+    for (choice, after, enough) in [
+        (ToolChoice::Required, "", false),
+        (ToolChoice::Required, "\n", false),
+        (ToolChoice::Required, "\n{\"na", false),
+        (ToolChoice::Required, "\n</tool_c", false),
+        (ToolChoice::Required, ".", true),
+        (ToolChoice::Required, "\nNow", true),
+        (ToolChoice::Auto, ".", false),
+    ] {
+        let spoken = Spoken::of(&request(choice)).unwrap();
+        let mut held = Held::default();
+        spoken.hear(&mut held, call);
+        assert!(!spoken.enough(&held));
+        spoken.hear(&mut held, after);
+        assert_eq!(spoken.enough(&held), enough, "{after:?}");
+    }
+}
