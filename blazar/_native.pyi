@@ -37,6 +37,9 @@ class Inbound:
     @property
     def has_images(self) -> bool: ...
     @property
+    def plain(self) -> bool:
+        """Nothing about it is out of the ordinary: free text, no images, no tools left out."""
+    @property
     def dropped_tools(self) -> list[str]:
         """Types of tools that were offered and that nobody here can run."""
     @property

@@ -91,6 +91,11 @@ class Context(Errand):
         self._speaker: Speaker | None = None
         self._told_ns = 0
 
+    def give_everything_back(self) -> None:
+        """It is over, and holds nothing any more that holds it: the collector is slow."""
+        super().give_everything_back()
+        self._flow = self._speaker = self._prelude = self._inbound = None
+
     def watch_client(self) -> None:
         """From now on, a client that leaves cancels this request. Call once the body has been read."""
         self._watch.add(self)

@@ -27,7 +27,7 @@ from blazar.errors import (
     PromptTooLong,
     VisionProjectorMissing,
 )
-from blazar.gateway import pictures, structured
+from blazar.gateway import structured
 from blazar.gateway.body import whole
 from blazar.gateway.context import UNCACHED
 from blazar.models import overlay
@@ -55,17 +55,28 @@ async def read(node: Node, route: str, req: Request) -> _native.Inbound:
 
     Raises PayloadTooLarge, whatever the headers said of the length; BadRequest with the path of the fault.
     """
-    return await parse(node, route, await whole(node, req))
+    body = await whole(node, req)
+    inbound = _parse(route, body)
+    return inbound if inbound.plain else await _with_pictures(node, inbound, body)
 
 
 async def parse(node: Node, route: str, body: bytes) -> _native.Inbound:
     """The request in ``body``, with the images that it names. Raises BadRequest with the path of the fault."""
+    return await _with_pictures(node, _parse(route, body), body)
+
+
+def _parse(route: str, body: bytes) -> _native.Inbound:
     try:
-        inbound = _native.parse(route, body)
+        return _native.parse(route, body)
     except _native.BadInput as bad:
         message, path = bad.args
         raise BadRequest(message, param=path or None) from None
+
+
+async def _with_pictures(node: Node, inbound: _native.Inbound, body: bytes) -> _native.Inbound:
     if inbound.links:
+        from blazar.gateway import pictures  # noqa: PLC0415  (most days nobody sends a link)
+
         await pictures.bring(node, inbound, body)
     return inbound
 
@@ -85,7 +96,7 @@ async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
         _cannot_think(errand, inbound.route)
     if model.overlay:
         _dress(inbound, model)
-    sees = inbound.has_images
+    sees = not inbound.plain and inbound.has_images
     if sees and not model.projector:
         raise VisionProjectorMissing(model.name)
     before = monotonic_ns()
@@ -139,7 +150,8 @@ async def answer(
     """
     context: Context = req.scope["blazar"]
     context.watch_client()
-    enforce = inbound.schema is not None and structured.enforced(context)
+    schema = None if inbound.plain else inbound.schema
+    enforce = schema is not None and structured.enforced(context)
     if inbound.stream:
         if enforce:
             raise BadRequest("An answer can be enforced when it is whole only; leave out stream.", param="stream")
@@ -159,10 +171,8 @@ async def answer(
     else:
         resp.data = await delivery.whole()
         _raise_fault(exchange, instance)
-        if inbound.schema is not None and (texts := exchange.texts):
-            extra.append(
-                ("x-blazar-structured-output", _header(structured.verdict(inbound.schema, texts, enforce=enforce)))
-            )
+        if schema is not None and (texts := exchange.texts):
+            extra.append(("x-blazar-structured-output", _header(structured.verdict(schema, texts, enforce=enforce))))
     resp.set_headers(
         (
             ("content-type", exchange.content_type),
@@ -210,7 +220,7 @@ async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_
     """Lease, enter, and send: the answer is on its way. All of it is given back when the errand is over."""
     _normalise(node, errand, inbound)
     instance = (await lease(node, errand, inbound)).instance
-    if inbound.schema is not None:
+    if not inbound.plain and inbound.schema is not None:
         _check_schema(errand, inbound, instance.family)
     await enter(node, errand, instance)
     exchange = _native.Exchange(
@@ -231,7 +241,9 @@ async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_
 
 def told(errand: Errand, inbound: _native.Inbound) -> list[tuple[str, str]]:
     """Headers that name what had no effect."""
-    headers = []
+    headers: list[tuple[str, str]] = []
+    if inbound.plain and not errand.warnings and not errand.normalised:
+        return headers
     if errand.warnings:
         headers.append(("x-blazar-warnings", _header(" ".join(errand.warnings))))
     if errand.normalised:

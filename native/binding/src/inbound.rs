@@ -73,6 +73,14 @@ impl Inbound {
         !self.request.tools.is_empty()
     }
 
+    /// Nothing about it is out of the ordinary: free text, no images, no tools left out.
+    #[getter]
+    fn plain(&self) -> bool {
+        let images = matches!(&self.request.prompt, Prompt::Chat(turns) if turns.iter().flat_map(|turn| &turn.parts)
+            .any(|part| matches!(part, Part::Image { .. } | Part::Link(_))));
+        matches!(self.request.format, Format::Text) && self.request.shape.dropped_tools.is_empty() && !images
+    }
+
     #[getter]
     fn dropped_tools(&self) -> Vec<String> {
         self.request.shape.dropped_tools.clone()
