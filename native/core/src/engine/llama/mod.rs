@@ -1,9 +1,11 @@
 //! llama.cpp's own server, and whatever speaks like it.
 mod calls;
+mod counts;
 pub mod decode;
 pub mod encode;
 mod messages;
 mod refusal;
+mod sampled;
 pub mod schema;
 mod wire;
 
