@@ -60,13 +60,17 @@ class Inbound:
     def after(self, earlier: bytes) -> Inbound:
         """The same request after an earlier conversation, a JSON array of items. Raises BadInput."""
     @property
-    def strict(self) -> bool:
-        """The answer must follow its schema to the letter."""
+    def must_call(self) -> bool:
+        """An answer without a call is wrong."""
+    @property
+    def shaped_tools(self) -> list[tuple[str, str]]:
+        """Name and schema of the tools whose arguments must follow their schema: strict ones, and those of which one
+        must be called."""
     def normalise(self) -> list[str]:
         """Take out what differs between requests that are otherwise the same; the names of what went."""
     def unexpressed(self, family: str) -> list[tuple[str, str, bool]]:
-        """``(path, keyword, shape)`` of what the answer's schema asks and this family of engines cannot hold to;
-        ``shape``: it changes which shapes are right, and is not only a bound on values.
+        """``(path, keyword, refused)`` of what a schema of the request asks and this family of engines cannot hold to;
+        ``refused``: it changes which shapes are right, and is not only a bound on values, and the schema is strict.
         """
     @property
     def links(self) -> list[str]:
@@ -75,8 +79,16 @@ class Inbound:
         """Put the images, in base64, in the places of their links. Raises BadInput for what is none."""
     def dress(self, overlay: bytes) -> None:
         """Put on it what its model's Modelfile sets, as JSON. Raises BadInput."""
+    @property
+    def has_template(self) -> bool:
+        """It, or its model's Modelfile, brings a template in Ollama's language."""
+    def render(self, now_ns: int) -> None:
+        """Make text of the conversation with that template. Raises BadInput."""
     def streamed(self, stream: bool) -> Inbound:
         """The same request, streamed or not."""
+
+def check_template(template: str) -> None:
+    """Raises BadInput where a template in Ollama's language cannot be read."""
 
 def parse(route: str, body: bytes) -> Inbound:
     """Read a body. Routes: ``openai.chat``, ``openai.text``, ``openai.responses``, ``ollama.chat``,
@@ -175,6 +187,9 @@ class Exchange:
     @property
     def texts(self) -> list[str]:
         """The visible text of each choice, where the answer is whole and must have a shape; else none."""
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """Name and arguments of each call, where the answer is whole and they must have a shape; else none."""
 
 @final
 class Call:

@@ -96,6 +96,8 @@ async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
         _cannot_think(errand, inbound.route)
     if model.overlay:
         _dress(inbound, model)
+    if inbound.has_template:
+        _render(errand, inbound)
     sees = not inbound.plain and inbound.has_images
     if sees and not model.projector:
         raise VisionProjectorMissing(model.name)
@@ -130,6 +132,13 @@ def _dress(inbound: _native.Inbound, model: Model) -> None:
         raise BadRequest(f"What the Modelfile of '{model.name}' sets cannot be used: {bad.args[0]}") from None
 
 
+def _render(errand: Errand, inbound: _native.Inbound) -> None:
+    try:
+        inbound.render(errand.created_ns)
+    except _native.BadInput as bad:
+        raise BadRequest(bad.args[0], param="template") from None
+
+
 def _cannot_think(errand: Errand, route: str) -> None:
     """Ollama refuses what OpenAI's and Anthropic's clients ask of every model; those are told that it had no effect."""
     why = f"'{errand.model}' does not support thinking: its chat template has no place for it."
@@ -150,8 +159,7 @@ async def answer(
     """
     context: Context = req.scope["blazar"]
     context.watch_client()
-    schema = None if inbound.plain else inbound.schema
-    enforce = schema is not None and structured.enforced(context)
+    enforce = not inbound.plain and structured.shaped(inbound) and structured.enforced(context)
     if inbound.stream:
         if enforce:
             raise BadRequest("An answer can be enforced when it is whole only; leave out stream.", param="stream")
@@ -171,8 +179,8 @@ async def answer(
     else:
         resp.data = await delivery.whole()
         _raise_fault(exchange, instance)
-        if schema is not None and (texts := exchange.texts):
-            extra.append(("x-blazar-structured-output", _header(structured.verdict(schema, texts, enforce=enforce))))
+        if not inbound.plain and (said := structured.verdict(inbound, exchange, enforce=enforce)):
+            extra.append(("x-blazar-structured-output", _header(said)))
     resp.set_headers(
         (
             ("content-type", exchange.content_type),
@@ -205,8 +213,7 @@ def _normalise(node: Node, errand: Errand, inbound: _native.Inbound) -> None:
 def _check_schema(errand: Errand, inbound: _native.Inbound, family: str) -> None:
     """What the engine's grammar leaves out is named; where a strict schema depends on it, refused."""
     left_out = inbound.unexpressed(family)
-    refused = [f"{keyword} (at {path})" for path, keyword, shape in left_out if shape]
-    if refused and inbound.strict:
+    if refused := [f"{keyword} (at {path})" for path, keyword, refuse in left_out if refuse]:
         raise BadRequest(
             f"The answer cannot be held to this part of its schema: {', '.join(refused)}. Leave it out, or set strict "
             "to false to have the answer checked afterwards."
@@ -220,7 +227,7 @@ async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_
     """Lease, enter, and send: the answer is on its way. All of it is given back when the errand is over."""
     _normalise(node, errand, inbound)
     instance = (await lease(node, errand, inbound)).instance
-    if not inbound.plain and inbound.schema is not None:
+    if not inbound.plain:
         _check_schema(errand, inbound, instance.family)
     await enter(node, errand, instance)
     exchange = _native.Exchange(

@@ -12,6 +12,7 @@ from blazar.errors import BadRequest, Unprocessable
 if TYPE_CHECKING:
     import jsonschema_rs
 
+    from blazar import _native
     from blazar.gateway.errand import Errand
 
 _ON = frozenset({"1", "true", "on", "yes"})
@@ -22,17 +23,36 @@ def enforced(errand: Errand) -> bool:
     return (errand.header(b"x-blazar-enforce") or "").lower() in _ON
 
 
-def verdict(schema: str, texts: list[str], *, enforce: bool) -> str:
-    """``valid``, or ``invalid`` with the place and the reason. Raises Unprocessable for the latter with ``enforce``;
-    BadRequest where the schema itself is none.
+def shaped(inbound: _native.Inbound) -> bool:
+    """The answer, or the arguments of a call in it, must follow a schema."""
+    return inbound.schema is not None or bool(inbound.shaped_tools)
+
+
+def verdict(inbound: _native.Inbound, exchange: _native.Exchange, *, enforce: bool) -> str:
+    """``valid``, or ``invalid`` with the place and the reason; nothing where there is nothing to judge. Raises
+    Unprocessable for what is invalid with ``enforce``; BadRequest where a schema itself is none.
     """
-    for text in texts:
+    fault = _broken(inbound, exchange)
+    if fault is None:
+        return ""
+    if fault and enforce:
+        raise Unprocessable(f"The answer does not have the shape that was asked for: {fault}.")
+    return f"invalid; {fault}" if fault else "valid"
+
+
+def _broken(inbound: _native.Inbound, exchange: _native.Exchange) -> str | None:
+    """What is wrong with the answer; empty: nothing; None: it has nothing that must have a shape."""
+    tools, calls = dict(inbound.shaped_tools), exchange.calls
+    if inbound.must_call and not calls:
+        return "no tool was called, though one was required"
+    checked = [(tools[name], text, f"the arguments of '{name}': ") for name, text in calls if name in tools]
+    if inbound.schema is not None and not calls:
+        checked += [(inbound.schema, text, "") for text in exchange.texts]
+    for schema, text, what in checked:
         fault = _fault(schema, text)
         if fault is not None:
-            if enforce:
-                raise Unprocessable(f"The answer does not have the shape that was asked for: {fault}.")
-            return f"invalid; {fault}"
-    return "valid"
+            return f"{what}{fault}"
+    return "" if checked else None
 
 
 def _fault(schema: str, text: str) -> str | None:

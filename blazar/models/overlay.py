@@ -32,9 +32,12 @@ class Said(msgspec.Struct, omit_defaults=True):
 
 
 class Overlay(msgspec.Struct, omit_defaults=True, rename={"base": "from"}):
-    """``base`` is the model that it was made from; ``parameters`` are Ollama's options."""
+    """``base`` is the model that it was made from; ``template`` is in Ollama's language and takes the place of the
+    model's own; ``parameters`` are Ollama's options.
+    """
 
     base: str = ""
+    template: str = ""
     system: str = ""
     parameters: dict[str, Any] = {}
     messages: list[Said] = []
@@ -44,6 +47,7 @@ class Overlay(msgspec.Struct, omit_defaults=True, rename={"base": "from"}):
         """What is set here, and what ``base`` sets where nothing is set here."""
         return Overlay(
             base=self.base,
+            template=self.template or base.template,
             system=self.system or base.system,
             parameters=base.parameters | self.parameters,
             messages=self.messages or base.messages,

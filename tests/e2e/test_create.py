@@ -61,6 +61,49 @@ def show(server: Server):  # type: ignore[no-untyped-def]
     return lambda name: httpx.post(f"{server.url}/api/show", json={"model": name}).json()
 
 
+TEMPLATE = "{{ if .System }}S: {{ .System }}\n{{ end }}{{ if .Prompt }}U: {{ .Prompt }}\n{{ end }}A: {{ .Response }}\n"
+
+
+def test_a_template_in_ollamas_language_takes_the_models_place(server: Server, client: ollama.Client) -> None:
+    client.create("letters", from_="tiny", template=TEMPLATE, parameters={"temperature": 0, "num_predict": 8})
+    assert TEMPLATE in (client.show("letters").modelfile or "")
+    said = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Ho"},
+        {"role": "user", "content": "So"},
+    ]
+    made = client.chat("letters", messages=[{"role": "system", "content": "Be."}, *said])
+    prompt = "S: Be.\nU: Hi\nA: Ho\nU: So\nA: "
+    raw = client.generate("tiny", prompt=prompt, raw=True, options={"temperature": 0, "num_predict": 8})
+    assert (made.message.content, made.prompt_eval_count) == (raw.response, raw.prompt_eval_count)
+    once = client.generate(
+        "tiny", prompt="So", template="A {{ .Prompt }}: ", options={"temperature": 0, "num_predict": 8}
+    )
+    same = client.generate("tiny", prompt="A So: ", raw=True, options={"temperature": 0, "num_predict": 8})
+    assert once.response == same.response
+    with pytest.raises(ollama.ResponseError, match="the function frob is not known") as refused:
+        client.generate("tiny", prompt="So", template="{{ frob .Prompt }}")
+    assert refused.value.status_code == 400
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_conversation_goes_on_by_its_context(client: ollama.Client, stream: bool) -> None:
+    options = {"temperature": 0, "num_predict": 6}
+    if stream:
+        parts = list(client.generate("tiny", prompt="Hi", options=options, stream=True))
+        text, context = "".join(part.response for part in parts), parts[-1].context
+    else:
+        first = client.generate("tiny", prompt="Hi", options=options)
+        text, context = first.response, first.context
+    assert context
+    went_on = client.generate("tiny", prompt="So", context=context, options=options)
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": text}]
+    chat = client.chat("tiny", messages=[*messages, {"role": "user", "content": "So"}], options=options)
+    assert (went_on.response, went_on.prompt_eval_count) == (chat.message.content, chat.prompt_eval_count)
+    with pytest.raises(ollama.ResponseError, match="not of this server"):
+        client.generate("tiny", prompt="So", context=[1, 15043])
+
+
 def test_what_is_made_of_what_was_made_keeps_what_it_does_not_set(client: ollama.Client) -> None:
     client.create("first", from_="tiny", system="One.", parameters={"num_predict": 3, "top_k": 5})
     client.create("second", from_="first", parameters={"num_predict": 2})
@@ -112,7 +155,8 @@ def test_uploads_larger_than_any_body_and_wrong_ones(server: Server) -> None:
         ({"from": "tiny"}, 400, "model is required"),
         ({"model": "x"}, 400, "neither 'from' or 'files'"),
         ({"model": "x", "from": "nobody"}, 404, "nobody"),
-        ({"model": "x", "from": "tiny", "template": "{{ .Prompt }}"}, 400, "Templates"),
+        ({"model": "x", "from": "tiny", "template": "{{ if .Prompt }}"}, 400, "not closed"),
+        ({"model": "x", "from": "tiny", "template": "{% for m in messages %}"}, 400, "Ollama's language"),
         ({"model": "x", "from": "tiny", "adapters": {"a": "b"}}, 400, "Adapters"),
         ({"model": "x", "from": "tiny", "quantize": "q4_0"}, 400, "quantised"),
         ({"model": "x", "from": "tiny", "parameters": {"top_k": "many"}}, 400, "parameters.top_k"),

@@ -114,3 +114,33 @@ def test_a_call_that_had_to_come_ends_the_answer(coder: Server) -> None:
     while coder.busy_slots(coder.ps()[0]["name"]):  # type: ignore[arg-type]
         assert time.monotonic() < deadline, "the engine was not left"
         time.sleep(0.02)
+
+
+def test_arguments_are_judged_where_they_must_have_a_shape(coder: Server) -> None:
+    strict: Any = [{"type": "function", "function": TOOLS[0]["function"] | {"strict": True}}]
+    asked: Any = {"model": SOURCE, "messages": ASKED, "max_tokens": TOKENS, "temperature": 0}
+    verdict = "x-blazar-structured-output"
+    with openai.OpenAI(base_url=f"{coder.url}/v1", api_key="none", max_retries=0) as client:
+        raw = client.chat.completions.with_raw_response
+        assert raw.create(**asked, tools=strict).headers[verdict] == "valid"
+        assert raw.create(**asked, tools=TOOLS, tool_choice="required").headers[verdict] == "valid"
+        assert verdict not in raw.create(**asked, tools=TOOLS).headers
+        cut = raw.create(**asked | {"max_tokens": 3}, tools=TOOLS, tool_choice="required")
+        assert cut.headers[verdict].startswith("invalid; ")
+        with pytest.raises(openai.UnprocessableEntityError):
+            raw.create(
+                **asked | {"max_tokens": 3},
+                tools=TOOLS,
+                tool_choice="required",
+                extra_headers={"x-blazar-enforce": "1"},
+            )
+        strict[0]["function"]["parameters"] = SCHEMA | {"not": {"required": ["city"]}}
+        with pytest.raises(openai.BadRequestError, match=r"not \(at get_weather"):
+            raw.create(**asked, tools=strict)
+    tools: Any = [{"name": "get_weather", "description": "Weather", "input_schema": SCHEMA}]
+    with anthropic.Anthropic(base_url=coder.url, api_key="none", max_retries=0) as other:
+        answer = other.messages.with_raw_response.create(
+            model=SOURCE, messages=ASKED, max_tokens=TOKENS, tools=tools,
+            tool_choice={"type": "tool", "name": "get_weather"},
+        )  # fmt: skip
+        assert answer.headers[verdict] == "valid"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from blazar import _native
 from blazar.errors import BadRequest, ModelNotFound
 from blazar.gateway.body import typed, whole
 from blazar.models import overlay as overlays
@@ -51,8 +52,8 @@ class Create:
             raise BadRequest("model is required", param="model")
         if not (asked.base or asked.files):
             raise BadRequest("neither 'from' or 'files' was specified", param="from")
-        await self._check(asked)
-        overlay = _overlay(asked)
+        self._check(asked)
+        overlay = _overlay(asked, self._template(asked))
         library = self._node.library
         loaded = self._node.fleet.loaded(name)
         if loaded is not None:
@@ -70,33 +71,42 @@ class Create:
         else:
             resp.media = {"status": "success"}
 
-    async def _check(self, asked: _Asked) -> None:
+    def _check(self, asked: _Asked) -> None:
         """What cannot be done here is refused, not left out."""
         if asked.adapters:
             raise BadRequest("Adapters are not put on models here yet.", param="adapters")
         if asked.quantize or asked.quantization:
             raise BadRequest("Models are not quantised here yet; make one from a file that is.", param="quantize")
-        if asked.template:
-            own = ""
-            if asked.base:
-                try:
-                    own = self._node.catalogue.header(self._node.catalogue.find(asked.base)).chat_template or ""
-                except ModelNotFound as missing:
-                    missing.param = "from"
-                    raise
-            if asked.template.strip() != own.strip():
-                raise BadRequest(
-                    "Templates in Ollama's own language are not read here; leave it out, and the model's own is used.",
-                    param="template",
-                )
+
+    def _template(self, asked: _Asked) -> str:
+        """The template that is set: none where it is the model's own, which ``/api/show`` writes into Modelfiles."""
+        if not asked.template:
+            return ""
+        if asked.base:
+            try:
+                own = self._node.catalogue.header(self._node.catalogue.find(asked.base)).chat_template or ""
+            except ModelNotFound as missing:
+                missing.param = "from"
+                raise
+            if asked.template.strip() == own.strip():
+                return ""
+        try:
+            _native.check_template(asked.template)
+        except _native.BadInput as bad:
+            raise BadRequest(
+                f"{bad.args[0]} Templates here are in Ollama's language; leave it out, and the model's own is used.",
+                param="template",
+            ) from None
+        return asked.template
 
 
-def _overlay(asked: _Asked) -> Overlay:
+def _overlay(asked: _Asked, template: str) -> Overlay:
     for place, said in enumerate(asked.messages):
         if said.role not in _ROLES:
             raise BadRequest("Expected system, user or assistant.", param=f"messages[{place}].role")
     license_ = [asked.license] if isinstance(asked.license, str) else asked.license or []
     return Overlay(
+        template=template,
         system=asked.system,
         parameters=overlays.checked(asked.parameters),
         messages=asked.messages,

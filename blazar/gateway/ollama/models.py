@@ -109,7 +109,7 @@ class Show:
         model = self._node.catalogue.find(asked.model or asked.name)
         header = self._node.catalogue.header(model)
         overlay = overlays.read(model.overlay)
-        template = header.chat_template or ""
+        template = overlay.template or header.chat_template or ""
         lines = [f"{name:<30} {value}" for name, value in overlays.parameter_lines(overlay.parameters)]
         shown: dict[str, object] = {
             "license": "\n".join(overlay.license) or header.license,

@@ -135,6 +135,11 @@ impl Exchange {
     }
 
     #[getter]
+    fn calls(&self) -> Vec<(&str, &str)> {
+        self.inner.calls().iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect()
+    }
+
+    #[getter]
     fn texts(&self) -> Vec<String> {
         self.inner.texts().to_vec()
     }

@@ -73,12 +73,15 @@ impl Inbound {
         !self.request.tools.is_empty()
     }
 
-    /// Nothing about it is out of the ordinary: free text, no images, no tools left out.
+    /// Nothing about it is out of the ordinary: free text, no images, no tools left out, none whose arguments are checked.
     #[getter]
     fn plain(&self) -> bool {
         let images = matches!(&self.request.prompt, Prompt::Chat(turns) if turns.iter().flat_map(|turn| &turn.parts)
             .any(|part| matches!(part, Part::Image { .. } | Part::Link(_))));
-        matches!(self.request.format, Format::Text) && self.request.shape.dropped_tools.is_empty() && !images
+        matches!(self.request.format, Format::Text)
+            && self.request.shape.dropped_tools.is_empty()
+            && !images
+            && !self.request.shapes_calls()
     }
 
     #[getter]
@@ -127,17 +130,39 @@ impl Inbound {
         volatile::take_out(&mut self.request)
     }
 
-    /// `(path, keyword, shape)` of what the answer's schema asks and this family of engines cannot hold to.
+    /// `(path, keyword, refused)` of what a schema of the request asks and this family of engines cannot hold to.
     fn unexpressed(&self, family: &str) -> PyResult<Vec<(String, String, bool)>> {
         let family = self::family(family)?;
-        let Format::Schema { schema, .. } = &self.request.format else { return Ok(Vec::new()) };
-        let found = family.unexpressed(schema.get()).into_iter();
-        Ok(found.map(|one| (one.path, one.keyword, one.shape)).collect())
+        let mut found = Vec::new();
+        let mut look = |place: &str, schema: &str, strict: bool| {
+            let all = family.unexpressed(schema).into_iter();
+            found.extend(all.map(|one| (format!("{place}{}", one.path), one.keyword, one.shape && strict)));
+        };
+        if let Format::Schema { schema, strict, .. } = &self.request.format {
+            look("", schema.get(), *strict);
+        }
+        for tool in self.request.shaped_tools() {
+            look(
+                &format!("{}: ", tool.name),
+                tool.parameters.as_ref().map_or("{}", |schema| schema.get()),
+                tool.strict,
+            );
+        }
+        Ok(found)
     }
 
     #[getter]
-    fn strict(&self) -> bool {
-        matches!(&self.request.format, Format::Schema { strict: true, .. })
+    fn must_call(&self) -> bool {
+        self.request.must_call()
+    }
+
+    /// `(name, schema)` of the tools whose arguments must follow their schema.
+    #[getter]
+    fn shaped_tools(&self) -> Vec<(&str, &str)> {
+        self.request
+            .shaped_tools()
+            .map(|tool| (tool.name.as_str(), tool.parameters.as_ref().map_or("{}", |schema| schema.get())))
+            .collect()
     }
 
     #[getter]
@@ -154,6 +179,16 @@ impl Inbound {
     /// Put on it what its model's Modelfile sets.
     fn dress(&mut self, overlay: &[u8]) -> PyResult<()> {
         dialect::dress(&mut self.request, overlay).map_err(bad_body)
+    }
+
+    #[getter]
+    fn has_template(&self) -> bool {
+        self.request.template.is_some()
+    }
+
+    /// Make text of the conversation with the request's own template.
+    fn render(&mut self, now_ns: u64) -> PyResult<()> {
+        dialect::render(&mut self.request, now_ns).map_err(bad_body)
     }
 
     /// The same request, streamed or not.
@@ -182,6 +217,12 @@ pub fn parse(py: Python<'_>, route: &str, body: &Bound<'_, PyBytes>) -> PyResult
     let body = body.as_bytes();
     let request = if body.len() > LARGE { py.detach(|| route.parse(body)) } else { route.parse(body) };
     Ok(Inbound { route, request: request.map_err(bad_body)?, name, body_bytes: body.len() })
+}
+
+/// Raises where a template in Ollama's language cannot be read.
+#[pyfunction]
+pub fn check_template(template: &str) -> PyResult<()> {
+    dialect::check_template(template).map_err(bad_body)
 }
 
 /// What a client's stream says before any engine does.

@@ -22,7 +22,7 @@ mod _native {
     #[pymodule_export]
     use crate::gguf::{GgufError, PyGguf, gguf_parts};
     #[pymodule_export]
-    use crate::inbound::{Inbound, Prelude, count_request, parse};
+    use crate::inbound::{Inbound, Prelude, check_template, count_request, parse};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

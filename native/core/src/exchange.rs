@@ -58,6 +58,8 @@ struct Client {
     wrote: bool,
     /// The visible texts, where the answer is whole and must have a shape.
     texts: Vec<String>,
+    /// The calls, where the answer is whole and their arguments must have a shape.
+    calls: Option<Vec<Called>>,
     usage: Option<Usage>,
     finish: Option<Finish>,
     first_ns: Option<u64>,
@@ -89,7 +91,15 @@ impl Exchange {
             mode: Mode::Undecided,
             stream: sse::Reader::default(),
             decoder: family.decoder(request),
-            client: Client { encoder, wrote: false, texts: shaped(request), usage: None, finish: None, first_ns: None },
+            client: Client {
+                encoder,
+                wrote: false,
+                texts: shaped(request),
+                calls: (!request.stream && request.shapes_calls()).then(Vec::new),
+                usage: None,
+                finish: None,
+                first_ns: None,
+            },
             phase: Phase::Head,
             fault: None,
             spent: false,
@@ -201,6 +211,11 @@ impl Exchange {
     /// The visible text of each choice, where the answer is whole and must have a shape; else none.
     pub fn texts(&self) -> &[String] {
         &self.client.texts
+    }
+
+    /// The calls, where the answer is whole and their arguments must have a shape; else none.
+    pub fn calls(&self) -> &[Called] {
+        self.client.calls.as_deref().unwrap_or_default()
     }
 
     /// When the first text, reasoning or call came.
@@ -334,7 +349,34 @@ impl Client {
         {
             all.push_str(text);
         }
+        if let Some(calls) = &mut self.calls {
+            gather(calls, event);
+        }
         self.encoder.event(event, now_ns, out);
+    }
+}
+
+/// A call as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Called {
+    of: (u32, u32),
+    /// The tool.
+    pub name: String,
+    /// JSON, where the model made no mistake.
+    pub arguments: String,
+}
+
+fn gather(calls: &mut Vec<Called>, event: &Event<'_>) {
+    match event {
+        Event::CallStart { choice, call, name, .. } => {
+            calls.push(Called { of: (*choice, *call), name: name.clone().into_owned(), arguments: String::new() });
+        }
+        Event::CallArguments { choice, call, text } => {
+            if let Some(one) = calls.iter_mut().rev().find(|one| one.of == (*choice, *call)) {
+                one.arguments.push_str(text);
+            }
+        }
+        _ => {}
     }
 }
 

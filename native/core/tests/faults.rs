@@ -148,7 +148,7 @@ fn faults_name_their_place_and_what_would_be_right() {
             "raw mode does not support template, system, or context",
         ),
         (OllamaGenerate, option(r#""context":[1]"#), "context", "/api/chat"),
-        (OllamaGenerate, option(r#""template":"x""#), "template", "raw"),
+        (OllamaGenerate, option(r#""raw":true,"context":[16757154,0]"#), "context", "/api/chat"),
         (OllamaGenerate, option(r#""raw":true,"images":["iVBORw0KGgo="]"#), "images", "template"),
         (Anthropic, option(r#""thinking":{"type":"enabled"}"#), "thinking.budget_tokens", "missing"),
         (Anthropic, option(r#""system":[{"type":"image"}]"#), "system[0].type", "\"text\""),

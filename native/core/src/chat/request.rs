@@ -190,6 +190,8 @@ pub struct Shape {
     pub omit_thinking: bool,
     /// Types of tools that the client offered and nobody here can run; they were left out.
     pub dropped_tools: Vec<String>,
+    /// The conversation as JSON, for a client that is given it back with the answer (Ollama's `context`).
+    pub said: Option<String>,
     /// Set where the answer is one of OpenAI's responses.
     pub response: Option<Box<ResponseShape>>,
 }
@@ -222,6 +224,8 @@ pub struct Request {
     pub model: String,
     /// What to answer.
     pub prompt: Prompt,
+    /// A template in Ollama's language that is used instead of the model's own.
+    pub template: Option<String>,
     /// What may be called.
     pub tools: Vec<Tool>,
     /// Whether it must be.
@@ -268,11 +272,32 @@ impl Request {
         self.n.max(1).saturating_mul(prompts.max(1))
     }
 
+    /// Whether an answer without a call is wrong.
+    pub fn must_call(&self) -> bool {
+        matches!(self.tool_choice, ToolChoice::Required | ToolChoice::Named(_)) && !self.tools.is_empty()
+    }
+
+    /// Tools whose arguments must follow their schema: the strict ones, and those of which one must be called.
+    pub fn shaped_tools(&self) -> impl Iterator<Item = &Tool> {
+        self.tools.iter().filter(|tool| match &self.tool_choice {
+            ToolChoice::None => false,
+            ToolChoice::Named(name) => tool.name == *name,
+            ToolChoice::Required => true,
+            ToolChoice::Auto => tool.strict,
+        })
+    }
+
+    /// Whether there are such.
+    pub fn shapes_calls(&self) -> bool {
+        self.shaped_tools().next().is_some()
+    }
+
     /// A request that leaves everything to the defaults: one answer, as free text, not streamed.
     pub fn new(model: impl Into<String>, prompt: Prompt) -> Self {
         Self {
             model: model.into(),
             prompt,
+            template: None,
             tools: Vec::new(),
             tool_choice: ToolChoice::Auto,
             parallel_tool_calls: None,

@@ -38,6 +38,11 @@ pub(crate) fn seconds(ns: u64, out: &mut Vec<u8>) {
     int(ns / SECOND, out);
 }
 
+/// The day, as in `2026-08-01`.
+pub(crate) fn date(ns: u64) -> String {
+    civil(ns / SECOND).iter().take(10).map(|byte| char::from(*byte)).collect()
+}
+
 fn digit(value: u64) -> u8 {
     b'0' + u8::try_from(value % 10).unwrap_or(0)
 }

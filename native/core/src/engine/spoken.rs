@@ -63,7 +63,7 @@ impl Spoken {
             ToolChoice::Auto | ToolChoice::Required => true,
         };
         let names: Vec<_> = request.tools.iter().map(|tool| tool.name.clone()).filter(|name| offered(name)).collect();
-        let chat = matches!(request.prompt, Prompt::Chat(_));
+        let chat = matches!(request.prompt, Prompt::Chat(_)) || request.template.is_some();
         (chat && !names.is_empty()).then(|| Self {
             names,
             required: matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_)),

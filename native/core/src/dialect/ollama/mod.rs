@@ -1,8 +1,10 @@
 //! Ollama's dialect: `/api/chat` and `/api/generate`.
+mod context;
 pub(crate) mod overlay;
 pub(crate) mod request;
 mod response;
 mod stream;
+pub(crate) mod template;
 mod words;
 
 use super::{Encode, Route, Stamp};

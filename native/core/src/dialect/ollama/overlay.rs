@@ -20,6 +20,8 @@ pub(crate) fn dress(request: &mut Request, overlay: &[u8]) -> Result<(), BadBody
             request.stop = own.stop;
         }
         if let Prompt::Chat(turns) = &mut request.prompt {
+            let template = fields.str("template")?.filter(|text| !text.is_empty());
+            request.template = request.template.take().or_else(|| template.map(str::to_owned));
             let says = turns.first().is_some_and(|turn| turn.role == Role::System);
             let system = fields.str("system")?.filter(|text| !says && !text.is_empty());
             turns.splice(usize::from(says)..usize::from(says), examples);

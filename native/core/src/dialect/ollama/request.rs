@@ -1,4 +1,5 @@
 //! Bodies of `/api/chat` and `/api/generate`.
+use super::context;
 use crate::chat::{Format, Part, Prompt, Request, Role, Sampling, Think, ThinkLevel, Turn};
 use crate::dialect::json::{Kind, Node};
 use crate::dialect::read::{self, Obj, Read, Under, bad, each, expected, object, raw, string};
@@ -32,46 +33,36 @@ pub(crate) fn generate(body: &[u8]) -> Result<Request, BadBody> {
         let images = fields.array("images")?.map(images).transpose()?.unwrap_or_default();
         let load_only = prompt.is_empty() && suffix.is_none() && images.is_empty();
         let plain = fields.bool("raw")?.unwrap_or(false);
-        overrides(fields, plain)?;
+        let template = fields.str("template")?.filter(|text| !text.is_empty());
+        let system = fields.str("system")?.filter(|text| !text.is_empty());
+        let earlier = fields.array("context")?.map(context::read).transpose().under("context")?.unwrap_or_default();
+        if plain && (template.is_some() || system.is_some() || !earlier.is_empty()) {
+            return bad("raw", "raw mode does not support template, system, or context.");
+        }
         let asked = if plain || suffix.is_some() {
             if !images.is_empty() {
                 return bad("images", "Images need the model's template; leave out raw and suffix, or the images.");
             }
             Prompt::Text { prompt: prompt.to_owned(), suffix: suffix.map(str::to_owned), echo: false }
         } else {
-            Prompt::Chat(if load_only { Vec::new() } else { turns(fields.str("system")?, prompt, images) })
+            Prompt::Chat(if load_only { Vec::new() } else { turns(earlier, system, prompt, images) })
         };
         let mut request = Request::new(model, asked);
         request.load_only = load_only;
+        request.template = template.map(str::to_owned);
+        if let Prompt::Chat(turns) = &request.prompt {
+            request.shape.said = context::json(turns);
+        }
         common(fields, &mut request)?;
         Ok(request)
     })
 }
 
-/// What a prompt cannot bring with it.
-fn overrides(fields: Obj<'_, '_>, plain: bool) -> Read<()> {
-    let template = fields.str("template")?.is_some_and(|text| !text.is_empty());
-    let system = fields.str("system")?.is_some_and(|text| !text.is_empty());
-    let context = fields.array("context")?.is_some_and(|tokens| !tokens.is_empty());
-    if plain && (template || system || context) {
-        return bad("raw", "raw mode does not support template, system, or context.");
-    }
-    if template {
-        return bad(
-            "template",
-            "A template of the request's own is not read here; the model's is used. For other text, send raw.",
-        );
-    }
-    if context {
-        return bad("context", "Earlier answers as tokens are not read here; send the conversation to /api/chat.");
-    }
-    Ok(())
-}
-
-fn turns(system: Option<&str>, prompt: &str, images: Vec<Part>) -> Vec<Turn> {
-    let mut turns = Vec::new();
-    if let Some(system) = system.filter(|text| !text.is_empty()) {
-        turns.push(Turn { role: Role::System, parts: vec![Part::Text(system.to_owned())] });
+/// The prompt after what was said before; its own instructions replace earlier ones.
+fn turns(mut turns: Vec<Turn>, system: Option<&str>, prompt: &str, images: Vec<Part>) -> Vec<Turn> {
+    if let Some(system) = system {
+        turns.retain(|turn| turn.role != Role::System);
+        turns.insert(0, Turn { role: Role::System, parts: vec![Part::Text(system.to_owned())] });
     }
     let mut parts = vec![Part::Text(prompt.to_owned())];
     parts.extend(images);

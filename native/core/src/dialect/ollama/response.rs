@@ -23,7 +23,7 @@ impl Body {
             model: request.model.clone(),
             stamp: stamp.id.clone(),
             logprobs: request.logprobs.is_some(),
-            account: Account::new(stamp),
+            account: Account::new(request, stamp),
             gathered: Gathered::new(1),
             broken: None,
         }
@@ -65,7 +65,8 @@ impl Body {
             words::logprobs(&choice.logprobs, out);
         }
         out.push(b',');
-        self.account.last(now_ns, out);
+        let answer = if self.account.remembers() { choice.text().collect() } else { String::new() };
+        self.account.last(&answer, now_ns, out);
         out.push(b'}');
     }
 }

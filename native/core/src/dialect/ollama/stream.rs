@@ -26,6 +26,8 @@ pub(super) struct Stream {
     broken: Option<String>,
     failed: Option<Fault>,
     account: Account,
+    /// All of the text, where it is given back at the end.
+    answer: String,
     over: bool,
 }
 
@@ -52,7 +54,8 @@ impl Stream {
             open: Vec::new(),
             broken: None,
             failed: None,
-            account: Account::new(stamp),
+            account: Account::new(request, stamp),
+            answer: String::new(),
             over: false,
         }
     }
@@ -136,6 +139,9 @@ impl Encode for Stream {
         match event {
             Event::Text { choice: 0, text } => {
                 self.account.piece(now_ns);
+                if self.account.remembers() {
+                    self.answer.push_str(text);
+                }
                 if self.logprobs {
                     self.release(now_ns, out);
                     self.held.push_str(text);
@@ -179,7 +185,7 @@ impl Encode for Stream {
                 self.over = true;
                 self.open(now_ns, out);
                 out.extend_from_slice(if self.chat { b"\"}," } else { b"\"," });
-                self.account.last(now_ns, out);
+                self.account.last(&self.answer, now_ns, out);
                 out.extend_from_slice(b"}\n");
             }
             _ => {}

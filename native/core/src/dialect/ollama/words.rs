@@ -1,5 +1,6 @@
 //! The pieces of JSON that Ollama's bodies and streams share.
-use crate::chat::{Event, Fault, Finish, Timings, TokenLogprob, Usage};
+use super::context;
+use crate::chat::{Event, Fault, Finish, Request, Timings, TokenLogprob, Usage};
 use crate::dialect::Stamp;
 use crate::dialect::gather::Call;
 use crate::dialect::time::Times;
@@ -15,10 +16,12 @@ pub(super) struct Account {
     first_ns: Option<u64>,
     last_ns: u64,
     reason: &'static str,
+    /// The conversation that the answer is given back with.
+    said: Option<String>,
 }
 
 impl Account {
-    pub fn new(stamp: Stamp) -> Self {
+    pub fn new(request: &Request, stamp: Stamp) -> Self {
         Self {
             last_ns: stamp.started_ns,
             stamp,
@@ -27,6 +30,7 @@ impl Account {
             timings: None,
             first_ns: None,
             reason: "stop",
+            said: request.shape.said.clone(),
         }
     }
 
@@ -56,8 +60,14 @@ impl Account {
         out.push(b'"');
     }
 
-    /// `"done":true,…` with counts and durations; like Ollama, without those that are zero.
-    pub fn last(&self, now_ns: u64, out: &mut Vec<u8>) {
+    /// Whether the answer's text is wanted at the end.
+    pub fn remembers(&self) -> bool {
+        self.said.is_some()
+    }
+
+    /// `"done":true,…` with counts and durations; like Ollama, without those that are zero. `answer` is its text, where it
+    /// is wanted.
+    pub fn last(&self, answer: &str, now_ns: u64, out: &mut Vec<u8>) {
         let started = self.stamp.started_ns;
         let load = self.stamp.load_ns.max(1);
         let (prompt, eval) = if let Some(timings) = self.timings {
@@ -70,6 +80,10 @@ impl Account {
         out.extend_from_slice(b"\"done\":true,\"done_reason\":\"");
         out.extend_from_slice(self.reason.as_bytes());
         out.push(b'"');
+        if let Some(said) = &self.said {
+            out.extend_from_slice(b",\"context\":");
+            context::write(said, answer, out);
+        }
         for (name, value) in [
             ("total_duration", now_ns.saturating_sub(started).max(parts)),
             ("load_duration", load),
