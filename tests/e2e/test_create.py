@@ -91,10 +91,10 @@ def test_a_conversation_goes_on_by_its_context(client: ollama.Client, stream: bo
     options = {"temperature": 0, "num_predict": 6}
     if stream:
         parts = list(client.generate("tiny", prompt="Hi", options=options, stream=True))
-        text, context = "".join(part.response for part in parts), parts[-1].context
+        text, context = "".join(part.response or "" for part in parts), parts[-1].context
     else:
         first = client.generate("tiny", prompt="Hi", options=options)
-        text, context = first.response, first.context
+        text, context = first.response or "", first.context
     assert context
     went_on = client.generate("tiny", prompt="So", context=context, options=options)
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": text}]

@@ -82,17 +82,18 @@ pub fn dress(request: &mut Request, overlay: &[u8]) -> Result<(), BadBody> {
 
 /// Whether a template in Ollama's language can be read.
 pub fn check_template(template: &str) -> Result<(), BadBody> {
-    ollama::template::check(template).map_err(unusable)
+    ollama::template::check(template).map_err(|broken| unusable(&broken))
 }
 
-fn unusable(broken: ollama::template::Broken) -> BadBody {
+fn unusable(broken: &ollama::template::Broken) -> BadBody {
     BadBody { message: format!("The template cannot be used: {}.", broken.0), path: "template".into() }
 }
 
 /// Have the request's own template, if it has one, make text of its conversation. `now_ns` is civil time.
 pub fn render(request: &mut Request, now_ns: u64) -> Result<(), BadBody> {
     let (Some(template), Prompt::Chat(turns)) = (&request.template, &request.prompt) else { return Ok(()) };
-    let prompt = ollama::template::render(template, request, turns, &time::date(now_ns)).map_err(unusable)?;
+    let prompt =
+        ollama::template::render(template, request, turns, &time::date(now_ns)).map_err(|broken| unusable(&broken))?;
     request.prompt = Prompt::Text { prompt, suffix: None, echo: false };
     Ok(())
 }

@@ -103,7 +103,7 @@ fn messages(turns: &[Turn]) -> Result<Vec<Message>, Broken> {
                 Part::Text(text) => message.content.push_str(text),
                 Part::Reasoning { text, .. } => message.thinking.push_str(text),
                 Part::Call { id, name, arguments } => {
-                    message.calls.push(call(message.calls.len(), id, name, arguments))
+                    message.calls.push(call(message.calls.len(), id, name, arguments));
                 }
                 Part::Image { .. } | Part::Link(_) | Part::Audio { .. } => {
                     return broken("it has no place for what is not text");

@@ -146,7 +146,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, Broken> {
     let mut found: Vec<Token> = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let (token, taken) = match first {
+        let (one, taken) = match first {
             c if c.is_whitespace() => {
                 rest = &rest[c.len_utf8()..];
                 continue;
@@ -179,7 +179,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, Broken> {
             }
             other => return broken(format!("{other:?} is not understood in an action")),
         };
-        found.push(token);
+        found.push(one);
         rest = &rest[taken..];
     }
     Ok(found)

@@ -214,7 +214,9 @@ fn call(name: &str, given: &[Value], today: &str) -> Result<Value, Broken> {
         ("json" | "toJson", [value]) => Value::text(&value.to_json()),
         ("print", values) => {
             let mut text = String::new();
-            values.iter().for_each(|value| value.put(&mut text));
+            for value in values {
+                value.put(&mut text);
+            }
             Value::text(&text)
         }
         ("printf", [Value::Text(format), values @ ..]) => Value::text(&printf(format, values)),
