@@ -230,6 +230,8 @@ class Queue:
     def leave(self, ticket: int) -> int | None:
         """Over, or gave up waiting. The ticket that has a place now, if any."""
 
+    def position(self, ticket: int) -> int | None:
+        """How many stand before a request that waits; ``None`` for one that does not."""
     def resize(self, places: int) -> list[int]:
         """The tickets that have a place now."""
 

@@ -390,6 +390,15 @@ class InsufficientStorage(BlazarError):
         )
 
 
+class RequestCancelled(BlazarError):
+    """Somebody ended it over another connection."""
+
+    code, status, summary = "REQUEST_CANCELLED", 499, "the request was cancelled over /v1/requests"
+
+    def __init__(self) -> None:
+        super().__init__("This request was cancelled over another connection.")
+
+
 class ClientGone(BlazarError):
     """The client left; nobody reads this, the trace records it (the status is nginx's)."""
 

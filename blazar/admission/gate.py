@@ -20,13 +20,23 @@ HIGH, NORMAL, LOW = 0, 1, 2
 class Line:
     """The queue of one instance and the futures of those who wait in it."""
 
-    __slots__ = ("name", "queue", "slots", "waiters")
+    __slots__ = ("name", "queue", "slots", "turn_s", "waiters")
 
     def __init__(self, name: str, slots: int, bound: int) -> None:
         self.name = name
         self.slots = slots
         self.queue = _native.Queue(slots, bound)
+        # How long a turn lately took, in seconds; the newest tenth counts as much as all before.
+        self.turn_s = 0.0
         self.waiters: dict[int, asyncio.Future[None]] = {}
+
+    def took(self, seconds: float) -> None:
+        """A turn is over."""
+        self.turn_s = seconds if not self.turn_s else self.turn_s + (seconds - self.turn_s) / 10
+
+    def wait_s(self, before: int) -> float:
+        """Seconds until somebody with so many before him has a place, if turns stay as long as they are."""
+        return (before + 1) * self.turn_s / self.slots
 
     def leave(self, ticket: int) -> None:
         """Free the place, or give up waiting; wakes whoever is next."""
@@ -41,7 +51,7 @@ class Line:
 class Place:
     """A request's turn: ``async with``, or ``await enter()`` and then ``leave()``, which may be called twice."""
 
-    __slots__ = ("_deadline_ns", "_gate", "_line", "_priority", "_ticket", "position", "waited_ns")
+    __slots__ = ("_deadline_ns", "_gate", "_held_ns", "_line", "_priority", "_ticket", "position", "waited_ns")
 
     def __init__(self, gate: Gate, line: Line, priority: int, deadline_ns: int | None) -> None:
         self._gate = gate
@@ -49,8 +59,15 @@ class Place:
         self._priority = priority
         self._deadline_ns = deadline_ns
         self._ticket: int | None = None
+        self._held_ns = 0
         self.position = -1
         self.waited_ns = 0
+
+    @property
+    def ahead(self) -> tuple[int, float] | None:
+        """How many stand before it now, and the seconds that this is likely to take; ``None`` when it does not wait."""
+        before = None if self._ticket is None else self._line.queue.position(self._ticket)
+        return None if before is None else (before, self._line.wait_s(before))
 
     async def enter(self) -> None:
         """Wait for a place. Raises AllSlotsBusy at once when the list is full, or when the wait reaches its bound."""
@@ -61,6 +78,7 @@ class Place:
             raise self._busy()
         self._ticket, self.position = entry
         if self.position < 0:
+            self._held_ns = came
             return
         waiter = line.waiters[self._ticket] = asyncio.get_running_loop().create_future()
         try:
@@ -72,12 +90,15 @@ class Place:
         except BaseException:
             self.leave()
             raise
-        self.waited_ns = clock.monotonic_ns() - came
+        self._held_ns = clock.monotonic_ns()
+        self.waited_ns = self._held_ns - came
 
     def leave(self) -> None:
         """Give the place, or the hope for it, back."""
         ticket, self._ticket = self._ticket, None
         if ticket is not None:
+            if self._held_ns:
+                self._line.took((self._gate.clock.monotonic_ns() - self._held_ns) / 1e9)
             self._line.leave(ticket)
 
     async def __aenter__(self) -> Place:
@@ -96,9 +117,8 @@ class Place:
 
     def _busy(self) -> AllSlotsBusy:
         line = self._line
-        return AllSlotsBusy(
-            line.name, line.slots, line.queue.waiting, retry_after=1.0 + line.queue.waiting / line.slots
-        )
+        retry_s = max(1.0, line.wait_s(line.queue.waiting))
+        return AllSlotsBusy(line.name, line.slots, line.queue.waiting, retry_after=retry_s)
 
 
 class Gate:

@@ -25,6 +25,7 @@ from blazar.gateway.anthropic.messages import CountTokens, Messages
 from blazar.gateway.batches import Batches
 from blazar.gateway.control.engine import EngineTool, EngineView, Infill
 from blazar.gateway.control.health import Errors, Health
+from blazar.gateway.control.requests import CancelRequest, OneRequest, Requests
 from blazar.gateway.guard import Guard
 from blazar.gateway.ollama.create import Blob, Create
 from blazar.gateway.ollama.manage import Account, Copy, Delete, Pull, Push
@@ -46,13 +47,14 @@ if TYPE_CHECKING:
 
     from falcon.asgi import Request, Response
 
+    from blazar.gateway.context import Context
     from blazar.node import Node
 
 _log = logging.getLogger("blazar.gateway")
 
 
-def routes(node: Node) -> dict[str, Any]:
-    """Every path with the resource that answers it."""
+def routes(node: Node, live: set[Context]) -> dict[str, Any]:
+    """Every path with the resource that answers it. ``live`` are the requests that are being answered."""
     chat, text, messages, count = ChatCompletions(node), Completions(node), Messages(node), CountTokens(node)
     health = Health(node)
     batches, messages_lines = Batches(node), AnthropicLines(node)
@@ -113,6 +115,9 @@ def routes(node: Node) -> dict[str, Any]:
         "/slots": EngineView(node, "/slots"),
         "/props": EngineView(node, "/props"),
         **{path: EngineTool(node, path) for path in ("/tokenize", "/detokenize", "/apply-template")},
+        "/v1/requests": Requests(live),
+        "/v1/requests/{trace}": OneRequest(live),
+        "/v1/requests/{trace}/cancel": CancelRequest(live),
         "/health": health,
         "/healthz": health,
     }
@@ -125,7 +130,8 @@ def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
     app.add_error_handler(BlazarError, _refused)
     app.add_error_handler(falcon.HTTPError, _falcon_error)
     app.add_error_handler(Exception, _fault)
-    for path, resource in routes(node).items():
+    live: set[Context] = set()
+    for path, resource in routes(node, live).items():
         if hasattr(resource, "on_get") and not hasattr(resource, "on_head"):
             resource.on_head = resource.on_get  # clients ask so whether something is there; the server sends no body
         app.add_route(path, resource)
@@ -138,6 +144,7 @@ def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
         cors_origins=server.cors_origins,
         close_on=close_on,
         ping_s=node.config.relay.ping_s,
+        live=live,
     )
 
 

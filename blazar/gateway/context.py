@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from blazar import _native
 from blazar.gateway.errand import Errand
+from blazar.relay.delivery import Reason
 
 if TYPE_CHECKING:
     from blazar.errors import BlazarError
@@ -126,6 +127,23 @@ class Context(Errand):
         """
         sent = self._send({"type": "http.response.body", "body": body, "more_body": True})
         return sent if hasattr(sent, "add_done_callback") or isinstance(sent, Coroutine) else None
+
+    @property
+    def stage(self) -> str:
+        """``reading``, ``loading``, ``queued``, ``prefill``, ``generating``."""
+        if self.delivery is not None:
+            return "generating" if self.delivery.told_ns else "prefill"
+        if self.place is not None and self.place.ahead is not None:
+            return "queued"
+        return "loading" if self.model else "reading"
+
+    def end(self, error: BlazarError) -> None:
+        """Stop it, whatever it does: its client gets ``error``, its engine is let go."""
+        self.refusal = error
+        if self.delivery is not None:
+            self.delivery.end_with(Reason("unavailable", error.code, error.message), monotonic_ns())
+        elif self.task is not None:
+            self.task.cancel()
 
     # A stream that has nothing to say yet.
 

@@ -6,6 +6,12 @@ import logging
 from collections.abc import Callable
 from random import getrandbits
 from time import monotonic_ns, time_ns
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from blazar.admission.gate import Place
+    from blazar.errors import BlazarError
+    from blazar.relay.delivery import Delivery
 
 _log = logging.getLogger("blazar.gateway")
 
@@ -19,12 +25,15 @@ class Errand:
         "_id",
         "_returns",
         "created_ns",
+        "delivery",
         "headers",
         "load_ns",
         "model",
         "normalised",
         "over",
+        "place",
         "queue_ns",
+        "refusal",
         "started_ns",
         "trace",
         "usage",
@@ -40,6 +49,10 @@ class Errand:
         self.created_ns = time_ns()
         self.over = False
         self.model = ""
+        # Its turn, once it has asked for one; its answer, once an engine makes it; why somebody ended it.
+        self.place: Place | None = None
+        self.delivery: Delivery | None = None
+        self.refusal: BlazarError | None = None
         self.load_ns = 0
         self.queue_ns = 0
         self.usage: tuple[int, int, int] | None = None
@@ -70,3 +83,4 @@ class Errand:
                 self._returns.pop()()
             except Exception:  # noqa: BLE001  (a fault of ours: it is logged, and the rest must still be given back)
                 _log.exception("trace %s could not give something back", self.trace)
+        self.place = self.delivery = None

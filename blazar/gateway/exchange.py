@@ -171,14 +171,14 @@ async def answer(
     if inbound.stream:
         context.flows(delivery, exchange)
         await delivery.head()
-        _raise_fault(exchange, instance)
+        _raise_fault(context, exchange, instance)
         delivery.straight = context.send_more
         resp.stream = delivery
         context.streaming = True
         extra += UNCACHED
     else:
         resp.data = await delivery.whole()
-        _raise_fault(exchange, instance)
+        _raise_fault(context, exchange, instance)
         if not inbound.plain and (said := structured.verdict(inbound, exchange, enforce=enforce)):
             extra.append(("x-blazar-structured-output", _header(said)))
     resp.set_headers(
@@ -201,7 +201,7 @@ async def run(node: Node, errand: Errand, inbound: _native.Inbound) -> bytes:
     """The body of an answer that nobody streams, for whoever waits elsewhere."""
     exchange, delivery, instance = await begin(node, errand, inbound)
     body = await delivery.whole()
-    _raise_fault(exchange, instance)
+    _raise_fault(errand, exchange, instance)
     return body
 
 
@@ -242,6 +242,7 @@ async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_
         load_ns=errand.load_ns,
     )
     delivery = await node.relay.open(instance, exchange, lambda: _explain(instance))
+    errand.delivery = delivery
     errand.finally_do(partial(_settle, node, errand, exchange, delivery))
     return exchange, delivery, instance
 
@@ -322,9 +323,11 @@ def _sentence(error: BlazarError, message: str) -> BlazarError:
     return error
 
 
-def _raise_fault(exchange: _native.Exchange, instance: Instance) -> None:
+def _raise_fault(errand: Errand, exchange: _native.Exchange, instance: Instance) -> None:
     """Before the client has a byte, a failure is a status, not an event in a stream."""
     if exchange.fault is not None and not exchange.started:
+        if errand.refusal is not None:
+            raise errand.refusal
         raise error_of(exchange.fault, instance)
 
 
@@ -335,6 +338,7 @@ async def enter(node: Node, errand: Errand, instance: Instance) -> None:
     place = node.gate.place(
         instance.generation, instance.name, instance.slots, priority=priority, deadline_ns=_deadline(errand)
     )
+    errand.place = place
     errand.finally_do(place.leave)
     await place.enter()
     errand.queue_ns = place.waited_ns

@@ -43,6 +43,7 @@ class Shell:
         cors_origins: tuple[str, ...] = (),
         close_on: signal.Signals | None = None,
         ping_s: float = 0,
+        live: set[Context] | None = None,
     ) -> None:
         self._app = app
         self._guard = guard
@@ -53,7 +54,7 @@ class Shell:
         self._closed: asyncio.Task[None] | None = None
         self._prefix = f"plm-{secrets.token_hex(4)}-"
         self._numbers = itertools.count(1)
-        self._live: set[Context] = set()
+        self._live: set[Context] = set() if live is None else live
         self._watch = Watch()
         self._silence = Silence(ping_s)
         self._closing = False
@@ -91,9 +92,8 @@ class Shell:
                     return
             await self._app(scope, receive, context.send)
         except asyncio.CancelledError:
-            if not (context.gone or self._closing):
+            if not await self._ended(context):
                 raise
-            context.status = 499
         except BlazarError as error:
             await self._refuse(context, error)
         except Exception:
@@ -110,6 +110,14 @@ class Shell:
                 _log.debug(
                     "%s %s %s %d %.1fms %s", context.trace, scope["method"], path, context.status, took, context.model
                 )
+
+    async def _ended(self, context: Context) -> bool:
+        """Whether a request that was cancelled was ended on purpose; its client, if it is there, hears of it."""
+        context.status = 499
+        if context.refusal is not None and not context.gone:
+            await self._refuse(context, context.refusal)
+            return True
+        return context.gone or self._closing
 
     async def _refuse(self, context: Context, error: BlazarError) -> None:
         context.status = error.status

@@ -31,6 +31,10 @@ impl Queue {
         self.core.leave(ticket)
     }
 
+    fn position(&self, ticket: u64) -> Option<usize> {
+        self.core.position(ticket)
+    }
+
     fn resize(&mut self, places: usize) -> Vec<u64> {
         self.core.resize(places)
     }

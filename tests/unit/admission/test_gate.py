@@ -140,3 +140,29 @@ async def test_a_closed_gate_tells_everybody_who_waits() -> None:
             await task
     held.leave()
     assert every.counts("one") == (0, 0)
+
+
+async def test_who_waits_knows_his_place_and_about_how_long() -> None:
+    lines = gate(queue_per_model=2)
+    first = lines.place(1, "m", 2)
+    await first.enter()
+    await asyncio.sleep(0.02)
+    first.leave()
+    held = [lines.place(1, "m", 2) for _ in range(2)]
+    for place in held:
+        await place.enter()
+        assert place.ahead is None
+    waiting = [lines.place(1, "m", 2) for _ in range(2)]
+    tasks = [asyncio.create_task(place.enter()) for place in waiting]
+    await settle()
+    (before, soon), (between, later) = waiting[0].ahead or (9, 9.0), waiting[1].ahead or (9, 9.0)
+    assert (before, between) == (0, 1)
+    assert 0.01 <= soon < later
+    assert later == 2 * soon
+    with pytest.raises(AllSlotsBusy) as busy:
+        await lines.place(1, "m", 2).enter()
+    assert busy.value.retry_after == 1, "never less than a second"
+    for place in held:
+        place.leave()
+    await asyncio.gather(*tasks)
+    assert waiting[0].ahead is None

@@ -114,6 +114,11 @@ impl Queue {
         std::iter::from_fn(|| self.admit_next()).collect()
     }
 
+    /// How many stand before a request that waits; `None` for one that does not.
+    pub fn position(&self, ticket: Ticket) -> Option<usize> {
+        self.ranks.get(&ticket).map(|rank| self.waiting.range(..*rank).count())
+    }
+
     /// Requests that hold a place.
     pub fn running(&self) -> usize {
         self.running.len()
@@ -156,6 +161,11 @@ mod tests {
         let soon = waiting(queue.enter(0, Class::Normal, Some(5)));
         let soon_too = waiting(queue.enter(0, Class::Normal, Some(5)));
         let high = waiting(queue.enter(0, Class::High, None));
+        let before = |ticket| queue.position(ticket);
+        assert_eq!(
+            [first, low, late, soon, soon_too, high].map(before),
+            [None, Some(4), Some(3), Some(1), Some(2), Some(0)]
+        );
         let mut order = vec![];
         let mut next = queue.leave(first);
         while let Some(ticket) = next {

@@ -1,0 +1,102 @@
+"""Live requests, seen and ended from another connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.test_vanish import ask, idle, leave, until
+from tests.support.server import Server, serving
+
+
+@pytest.fixture
+def one_slot(tmp_path: Path, tiny_slow: Path) -> Iterator[Server]:
+    with serving(
+        tmp_path / "home",
+        {"tiny": tiny_slow},
+        BLAZAR_ENGINE_SLOTS="1",
+        BLAZAR_ENGINE_CONTEXT="16384",
+        BLAZAR_RELAY_PING_S="60",
+    ) as running:
+        httpx.post(f"{running.url}/api/generate", json={"model": "tiny"}, timeout=60)
+        yield running
+
+
+def cards(server: Server, **of: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = httpx.get(f"{server.url}/v1/requests", params=of).json()["data"]
+    return rows
+
+
+def cancel(server: Server, card: dict[str, Any]) -> None:
+    answer = httpx.post(f"{server.url}/v1/requests/{card['id']}/cancel")
+    assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_who_generates_and_who_waits_is_seen_and_can_be_ended(one_slot: Server, stream: bool) -> None:
+    server = one_slot
+    # A turn of known length, so that there is something to estimate by.
+    await asyncio.to_thread(
+        httpx.post, f"{server.url}/api/generate", json={"model": "tiny", "prompt": "x", "options": {"num_predict": 50}}
+    )
+    first, closes = await ask(server, stream=stream, tokens=16000)
+    open_ones = [closes]
+    try:
+        await _walk(server, first, open_ones, stream=stream)
+    finally:
+        for writer in open_ones:
+            await leave(writer)
+
+
+async def _head(reader: asyncio.StreamReader) -> bytes:
+    return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+
+
+async def _hears(reader: asyncio.StreamReader, words: bytes) -> bool:
+    heard = b""
+    while words not in heard:
+        piece = await asyncio.wait_for(reader.read(65536), 20)
+        if not piece:
+            return False
+        heard = heard[-100:] + piece
+    return True
+
+
+async def _walk(
+    server: Server, first: asyncio.StreamReader, open_ones: list[asyncio.StreamWriter], *, stream: bool
+) -> None:
+    await until(lambda: [card["state"] for card in cards(server)] == ["generating" if stream else "prefill"], 5)
+    others = []
+    for place in range(2):
+        others.append(await ask(server, stream=stream, tokens=10))
+        await until(lambda place=place: len(cards(server, state="queued")) == place + 1, 5)  # type: ignore[misc]
+    open_ones += [writer for _, writer in others]
+    waiting = await asyncio.to_thread(cards, server, state="queued")
+    assert [card["position"] for card in waiting] == [0, 1]
+    assert 0 < waiting[0]["estimated_wait_ms"] < waiting[1]["estimated_wait_ms"]
+    assert await asyncio.to_thread(cards, server, model="nobody") == []
+    # Somebody who waits leaves the list; whoever generates frees his slot for the next.
+    await asyncio.to_thread(cancel, server, waiting[0])
+    refused = await _head(others[0][0])
+    assert b" 499 " in refused.split(b"\r\n")[0]
+    await until(lambda: len(cards(server)) == 2, 2)
+    (running,) = [card for card in await asyncio.to_thread(cards, server) if card["state"] != "queued"]
+    await asyncio.to_thread(cancel, server, running)
+    head = await _head(first)
+    assert (b" 200 " if stream else b" 499 ") in head.split(b"\r\n")[0]
+    if stream:
+        assert await _hears(first, b"REQUEST_CANCELLED")
+    assert b" 200 " in (await _head(others[1][0])).split(b"\r\n")[0], "the next had its turn"
+    await until(lambda: idle(server) and not cards(server), 5)
+
+
+def test_what_is_not_there_cannot_be_ended(server: Server) -> None:
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/cancel")):
+        answer = httpx.request(method, f"{server.url}/v1/requests/plm-0-0{path}")
+        assert answer.status_code == 404
+        assert "plm-0-0" in answer.text
