@@ -60,6 +60,9 @@ class Inbound:
     def after(self, earlier: bytes) -> Inbound:
         """The same request after an earlier conversation, a JSON array of items. Raises BadInput."""
     @property
+    def lane(self) -> int:
+        """As :class:`Queue` counts them."""
+    @property
     def must_call(self) -> bool:
         """An answer without a call is wrong."""
     @property
@@ -219,12 +222,12 @@ class Call:
 
 @final
 class Queue:
-    """The waiting list of one instance: class, then earliest deadline, then arrival. Times are monotonic, in ns."""
+    """The waiting list of one instance: class, lane, earliest deadline, arrival. Times are monotonic, in ns."""
 
     def __new__(cls, places: int, bound: int) -> Queue: ...
-    def enter(self, now_ns: int, priority: int, deadline_ns: int | None = None) -> tuple[int, int] | None:
-        """``(ticket, position)``; position -1 has a place, 0 is next. None: the list is full. Priority: 0 high,
-        1 normal, 2 low.
+    def enter(self, now_ns: int, priority: int, lane: int, deadline_ns: int | None = None) -> tuple[int, bool] | None:
+        """``(ticket, granted)``. None: the list is full. Priority: 0 high, 1 normal, 2 low. Lane: 0 work with tools,
+        1 the rest, 2 text without template or end, which never holds every place while others wait.
         """
 
     def leave(self, ticket: int) -> int | None:

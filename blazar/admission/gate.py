@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from blazar.config.schema import Admission
 
 HIGH, NORMAL, LOW = 0, 1, 2
+TOOLS, CHAT, LONG = 0, 1, 2
 
 
 class Line:
@@ -51,16 +52,16 @@ class Line:
 class Place:
     """A request's turn: ``async with``, or ``await enter()`` and then ``leave()``, which may be called twice."""
 
-    __slots__ = ("_deadline_ns", "_gate", "_held_ns", "_line", "_priority", "_ticket", "position", "waited_ns")
+    __slots__ = ("_deadline_ns", "_gate", "_held_ns", "_lane", "_line", "_priority", "_ticket", "waited_ns")
 
-    def __init__(self, gate: Gate, line: Line, priority: int, deadline_ns: int | None) -> None:
+    def __init__(self, gate: Gate, line: Line, priority: int, lane: int, deadline_ns: int | None) -> None:
         self._gate = gate
         self._line = line
         self._priority = priority
+        self._lane = lane
         self._deadline_ns = deadline_ns
         self._ticket: int | None = None
         self._held_ns = 0
-        self.position = -1
         self.waited_ns = 0
 
     @property
@@ -73,11 +74,11 @@ class Place:
         """Wait for a place. Raises AllSlotsBusy at once when the list is full, or when the wait reaches its bound."""
         clock, line = self._gate.clock, self._line
         came = clock.monotonic_ns()
-        entry = line.queue.enter(came, self._priority, self._deadline_ns)
+        entry = line.queue.enter(came, self._priority, self._lane, self._deadline_ns)
         if entry is None:
             raise self._busy()
-        self._ticket, self.position = entry
-        if self.position < 0:
+        self._ticket, granted = entry
+        if granted:
             self._held_ns = came
             return
         waiter = line.waiters[self._ticket] = asyncio.get_running_loop().create_future()
@@ -130,13 +131,20 @@ class Gate:
         self._lines: dict[Hashable, Line] = {}
 
     def place(
-        self, instance: Hashable, name: str, slots: int, *, priority: int = NORMAL, deadline_ns: int | None = None
+        self,
+        instance: Hashable,
+        name: str,
+        slots: int,
+        *,
+        priority: int = NORMAL,
+        lane: int = CHAT,
+        deadline_ns: int | None = None,
     ) -> Place:
         """A turn at ``instance``, which decodes ``slots`` sequences at once. ``deadline_ns`` is monotonic."""
         line = self._lines.get(instance)
         if line is None:
             line = self._lines[instance] = Line(name, slots, self.settings.queue_per_model)
-        return Place(self, line, priority, deadline_ns)
+        return Place(self, line, priority, lane, deadline_ns)
 
     def counts(self, instance: Hashable) -> tuple[int, int]:
         """How many hold a place and how many wait."""

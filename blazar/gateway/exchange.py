@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from blazar import _native
-from blazar.admission.gate import HIGH, LOW, NORMAL
+from blazar.admission.gate import CHAT, HIGH, LOW, NORMAL
 from blazar.errors import (
     AllSlotsBusy,
     BadGateway,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 _DEATH_S = 0.25
 _CALL_LIMIT = 16 * 1024 * 1024
+_HEAVY = 64 * 1024
 _PRIORITIES = {"high": HIGH, "low": LOW}
 
 
@@ -229,7 +230,7 @@ async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_
     instance = (await lease(node, errand, inbound)).instance
     if not inbound.plain:
         _check_schema(errand, inbound, instance.family)
-    await enter(node, errand, instance)
+    await enter(node, errand, instance, lane=inbound.lane, heavy=_heavy(inbound))
     exchange = _native.Exchange(
         inbound,
         family=instance.family,
@@ -331,12 +332,22 @@ def _raise_fault(errand: Errand, exchange: _native.Exchange, instance: Instance)
         raise error_of(exchange.fault, instance)
 
 
-async def enter(node: Node, errand: Errand, instance: Instance) -> None:
-    """Wait for a place at ``instance``, held until the errand is over."""
+def _heavy(inbound: _native.Inbound) -> bool:
+    """Its prompt alone keeps an engine busy for long; images are many bytes and few tokens."""
+    return inbound.body_bytes > _HEAVY and not inbound.has_images
+
+
+async def enter(node: Node, errand: Errand, instance: Instance, *, lane: int = CHAT, heavy: bool = False) -> None:
+    """Wait for a place at ``instance``, held until the errand is over. ``heavy`` costs one class."""
     asked = errand.header(b"x-blazar-priority")
     priority = NORMAL if asked is None else _PRIORITIES.get(asked, NORMAL)
     place = node.gate.place(
-        instance.generation, instance.name, instance.slots, priority=priority, deadline_ns=_deadline(errand)
+        instance.generation,
+        instance.name,
+        instance.slots,
+        priority=min(priority + heavy, LOW),
+        lane=lane,
+        deadline_ns=_deadline(errand),
     )
     errand.place = place
     errand.finally_do(place.leave)

@@ -95,6 +95,28 @@ async def _walk(
     await until(lambda: idle(server) and not cards(server), 5)
 
 
+async def test_an_agents_turn_goes_before_a_chat_and_a_large_prompt_behind_it(one_slot: Server) -> None:
+    url, hi = f"{one_slot.url}/v1/chat/completions", [{"role": "user", "content": "Hi"}]
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    large = [{"role": "user", "content": "x" * 70_000}]
+    _, closes = await ask(one_slot, stream=False, tokens=16000)
+    await until(lambda: len(cards(one_slot, state="prefill")) == 1, 5)
+    async with httpx.AsyncClient(timeout=60) as client:
+        asked = []
+        bodies: list[dict[str, object]] = [{"messages": large}, {"messages": hi}, {"messages": hi, "tools": tools}]
+        for number, more in enumerate(bodies):
+            body: dict[str, object] = {"model": "tiny", "max_tokens": 2, **more}
+            asked.append(asyncio.ensure_future(client.post(url, json=body)))
+            await until(lambda number=number: len(cards(one_slot, state="queued")) == number + 1, 5)  # type: ignore[misc]
+        waiting = await asyncio.to_thread(cards, one_slot, state="queued")
+        assert [card["position"] for card in waiting] == [2, 1, 0]
+        for card in waiting:
+            await asyncio.to_thread(cancel, one_slot, card)
+        assert [answer.status_code for answer in await asyncio.gather(*asked)] == [499, 499, 499]
+    await leave(closes)
+    await until(lambda: idle(one_slot), 5)
+
+
 def test_what_is_not_there_cannot_be_ended(server: Server) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/cancel")):
         answer = httpx.request(method, f"{server.url}/v1/requests/plm-0-0{path}")

@@ -24,6 +24,11 @@ class Step(msgspec.Struct, frozen=True):
     limit_s: float = 600
 
 
+def _native_bench(name: str, what: str) -> Step:
+    command = ("cargo", "bench", "--locked", "--profile", "dev", "-p", "blazar-benches", "--bench", name)
+    return Step(name, what, (*command, "--", "--smoke"))
+
+
 def _pytest(name: str, what: str, *words: str, limit_s: float = 900) -> Step:
     return Step(
         name,
@@ -70,28 +75,9 @@ STEPS: tuple[Step, ...] = (
     _pytest("process", "real children", "tests/process"),
     _pytest("e2e", "a real engine, the official SDKs", "tests/e2e", limit_s=1500),
     _pytest("clients", "packages for Node, and agents as people run them", "tests/clients", limit_s=900),
-    Step(
-        "feed",
-        "what a chunk costs in the core, once",
-        ("cargo", "bench", "--locked", "--profile", "dev", "-p", "blazar-benches", "--bench", "feed", "--", "--smoke"),
-    ),
-    Step(
-        "translate",
-        "what translation costs in the core, once",
-        (
-            "cargo",
-            "bench",
-            "--locked",
-            "--profile",
-            "dev",
-            "-p",
-            "blazar-benches",
-            "--bench",
-            "translate",
-            "--",
-            "--smoke",
-        ),
-    ),
+    _native_bench("feed", "what a chunk costs in the core, once"),
+    _native_bench("translate", "what translation costs in the core, once"),
+    _native_bench("queue", "what a turn in the waiting list costs, once"),
     Step("header", "reading a large header, twice", (PYTHON, "-m", "benches.header", "--smoke")),
     Step("grid", "the memory of 100,000 candidates, twice", (PYTHON, "-m", "benches.grid", "--smoke")),
     Step("startup", "the start of the command line, twice", (PYTHON, "-m", "benches.startup", "--smoke")),

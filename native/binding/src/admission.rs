@@ -1,5 +1,5 @@
 //! `blazar._native.Queue`.
-use blazar_core::admission::{Class, Entry, Queue as Core};
+use blazar_core::admission::{Class, Entry, Lane, Queue as Core};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -16,13 +16,21 @@ impl Queue {
         Self { core: Core::new(places, bound) }
     }
 
-    /// `(ticket, position)`: position -1 has a place, 0 is next; `None`: the list is full.
-    #[pyo3(signature = (now_ns, priority, deadline_ns=None))]
-    fn enter(&mut self, now_ns: u64, priority: u8, deadline_ns: Option<u64>) -> PyResult<Option<(u64, isize)>> {
-        let class = Class::from_number(priority).ok_or_else(|| PyValueError::new_err("priority is 0, 1 or 2"))?;
-        Ok(match self.core.enter(now_ns, class, deadline_ns) {
-            Entry::Granted(ticket) => Some((ticket, -1)),
-            Entry::Waiting(ticket, before) => Some((ticket, isize::try_from(before).unwrap_or(isize::MAX))),
+    /// `(ticket, granted)`; `None`: the list is full.
+    #[pyo3(signature = (now_ns, priority, lane, deadline_ns=None))]
+    fn enter(
+        &mut self,
+        now_ns: u64,
+        priority: u8,
+        lane: u8,
+        deadline_ns: Option<u64>,
+    ) -> PyResult<Option<(u64, bool)>> {
+        let (Some(class), Some(lane)) = (Class::from_number(priority), Lane::from_number(lane)) else {
+            return Err(PyValueError::new_err("priority and lane are 0, 1 or 2"));
+        };
+        Ok(match self.core.enter(now_ns, class, lane, deadline_ns) {
+            Entry::Granted(ticket) => Some((ticket, true)),
+            Entry::Waiting(ticket) => Some((ticket, false)),
             Entry::Full => None,
         })
     }

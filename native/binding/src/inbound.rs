@@ -152,6 +152,11 @@ impl Inbound {
     }
 
     #[getter]
+    fn lane(&self) -> u8 {
+        self.request.lane() as u8
+    }
+
+    #[getter]
     fn must_call(&self) -> bool {
         self.request.must_call()
     }

@@ -311,3 +311,23 @@ fn no_cut_of_a_body_panics() {
         }
     }
 }
+
+#[test]
+fn lanes() {
+    use blazar_core::admission::Lane;
+    let tool = json!([{"type": "function", "function": {"name": "f"}}]);
+    let hi = json!([{"role": "user", "content": "Hi"}]);
+    for (route, body, lane) in [
+        (Route::OpenaiChat, json!({"model": "m", "messages": hi, "tools": tool}), Lane::Tools),
+        (Route::OpenaiChat, json!({"model": "m", "messages": hi}), Lane::Chat),
+        (Route::OpenaiText, json!({"model": "m", "prompt": "Once", "max_tokens": 64}), Lane::Chat),
+        (Route::OpenaiText, json!({"model": "m", "prompt": "Once", "max_tokens": 4000}), Lane::Long),
+        (Route::OpenaiText, json!({"model": "m", "prompt": "Once", "suffix": "end", "max_tokens": 4000}), Lane::Chat),
+        (Route::OllamaGenerate, json!({"model": "m", "prompt": "Once", "raw": true}), Lane::Long),
+        (Route::OllamaGenerate, json!({"model": "m", "prompt": "Once", "template": "{{ .Prompt }}"}), Lane::Chat),
+    ] {
+        let mut request = route.parse(body.to_string().as_bytes()).unwrap();
+        blazar_core::dialect::render(&mut request, 0).unwrap();
+        assert_eq!(request.lane(), lane, "{body}");
+    }
+}

@@ -26,7 +26,7 @@ async def settle() -> None:
 async def test_a_free_place_is_given_at_once() -> None:
     lines = gate()
     async with lines.place(1, "m", 2) as place:
-        assert place.position == -1
+        assert place.ahead is None
         assert lines.counts(1) == (1, 0)
     assert lines.counts(1) == (0, 0)
 

@@ -1,5 +1,9 @@
 //! What every dialect's request means.
+use crate::admission::Lane;
 use serde_json::value::RawValue;
+
+/// Text of more tokens than this, without the model's own end, is long work.
+const LONG: u32 = 512;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -270,6 +274,18 @@ impl Request {
             _ => 1,
         };
         self.n.max(1).saturating_mul(prompts.max(1))
+    }
+
+    /// Which lane of the queue it takes.
+    pub fn lane(&self) -> Lane {
+        let raw = !matches!(self.prompt, Prompt::Chat(_) | Prompt::Text { suffix: Some(_), .. });
+        if !self.tools.is_empty() {
+            Lane::Tools
+        } else if raw && self.template.is_none() && self.max_tokens.is_none_or(|most| most > LONG) {
+            Lane::Long
+        } else {
+            Lane::Chat
+        }
     }
 
     /// Whether an answer without a call is wrong.
