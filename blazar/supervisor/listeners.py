@@ -28,9 +28,17 @@ def owner(port: int, root: Path = Path("/proc")) -> str | None:
         if not entry.name.isdecimal():
             continue
         with suppress(OSError):  # it ended meanwhile, or is not ours to look into
-            if any(str(held.readlink()) in wanted for held in (entry / "fd").iterdir()):
+            if any(_target(held) in wanted for held in (entry / "fd").iterdir()):
                 return f"{(entry / 'comm').read_text().strip()} (pid {entry.name})"
     return None
+
+
+def _target(held: Path) -> str:
+    """What a descriptor leads to; nothing when it was closed meanwhile, as the one that listed them all was."""
+    try:
+        return str(held.readlink())
+    except OSError:
+        return ""
 
 
 def _inodes(port: int, root: Path) -> Iterator[str]:

@@ -43,7 +43,9 @@ def until(client: openai.OpenAI, begun: str, *statuses: str) -> Any:
 
 
 def test_a_stream_is_numbered_and_its_helper_accepts_it(client: openai.OpenAI) -> None:
-    with client.responses.stream(model="tiny", input="Hi", instructions="Be brief.", max_output_tokens=12) as stream:
+    with client.responses.stream(
+        model="tiny", input="Hi", instructions="Be brief.", max_output_tokens=12, temperature=0
+    ) as stream:
         events = list(stream)
     assert [event.sequence_number for event in events] == list(range(len(events)))
     assert events[0].type == "response.created"

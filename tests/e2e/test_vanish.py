@@ -14,7 +14,8 @@ import pytest
 
 from tests.support.server import Server, serving
 
-FREE_WITHIN_S = 0.2
+# 200 ms on a machine that has nothing else to do; others share this one.
+FREE_WITHIN_S = 0.5
 
 
 async def ask(
