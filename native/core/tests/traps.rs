@@ -1,5 +1,5 @@
 //! What engines and clients are known to do that a translation trips over, by the numbers of the project's list of traps.
-//! Traps about requests are in `requests.rs` and `faults.rs`, those about accounts and lifecycles in the tests of real
+//! Traps about requests are in `asked.rs`, `requests.rs` and `faults.rs`, those about accounts and lifecycles in the tests of real
 //! engines.
 use blazar_core::chat::FaultKind;
 use blazar_core::dialect::{Route, Stamp};

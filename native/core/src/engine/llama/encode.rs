@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 const LONG_PROMPT: usize = 512;
 /// For the sampling parameters, and for the head of the HTTP request.
 const ROOM: usize = 1536;
+/// Of so few tokens, thinking that nobody asked for would leave nothing for the answer (agents' titles and the like).
+const TINY: u32 = 64;
 /// An image costs about as much as a page of text.
 const IMAGE: usize = 2048;
 
@@ -235,7 +237,7 @@ impl<'a> Chat<'a> {
         };
         let (mut level, mut budget) = (None, None);
         let mut thinking = match request.think {
-            Think::Default => None,
+            Think::Default => request.max_tokens.is_some_and(|most| most <= TINY).then_some(false),
             Think::Off => Some(false),
             Think::On { level: asked, budget: most } => {
                 level = asked.map(|level| match level {
