@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from blazar.config.schema import Admission
 
 HIGH, NORMAL, LOW = 0, 1, 2
-TOOLS, CHAT, LONG = 0, 1, 2
+# The lane of what is neither an agent's turn nor long work; requests for text say theirs.
+CHAT = 1
 
 
 class Line:

@@ -131,17 +131,24 @@ class Context(Errand):
     @property
     def stage(self) -> str:
         """``reading``, ``loading``, ``queued``, ``prefill``, ``generating``."""
-        if self.delivery is not None:
-            return "generating" if self.delivery.told_ns else "prefill"
+        if self.exchange is not None and self.exchange.first_ns is not None:
+            return "generating"
         if self.place is not None and self.place.ahead is not None:
             return "queued"
+        if self.place is not None or self.delivery is not None:
+            return "prefill"
         return "loading" if self.model else "reading"
+
+    @property
+    def streams(self) -> bool:
+        """Its answer is a stream, begun or not."""
+        return self.streaming or self._inbound is not None
 
     def end(self, error: BlazarError) -> None:
         """Stop it, whatever it does: its client gets ``error``, its engine is let go."""
         self.refusal = error
-        if self.delivery is not None:
-            self.delivery.end_with(Reason("unavailable", error.code, error.message), monotonic_ns())
+        if self.delivery is not None and self.exchange is not None:
+            self.delivery.end_with(Reason("internal", error.code, error.message), monotonic_ns())
         elif self.task is not None:
             self.task.cancel()
 

@@ -9,6 +9,7 @@ from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from blazar._native import Exchange
     from blazar.admission.gate import Place
     from blazar.errors import BlazarError
     from blazar.relay.delivery import Delivery
@@ -26,6 +27,7 @@ class Errand:
         "_returns",
         "created_ns",
         "delivery",
+        "exchange",
         "headers",
         "load_ns",
         "model",
@@ -49,9 +51,11 @@ class Errand:
         self.created_ns = time_ns()
         self.over = False
         self.model = ""
-        # Its turn, once it has asked for one; its answer, once an engine makes it; why somebody ended it.
+        # Its turn, once it has asked for one; what an engine was asked last, and the text that it makes of it; why
+        # somebody ended it.
         self.place: Place | None = None
         self.delivery: Delivery | None = None
+        self.exchange: Exchange | None = None
         self.refusal: BlazarError | None = None
         self.load_ns = 0
         self.queue_ns = 0
@@ -83,4 +87,4 @@ class Errand:
                 self._returns.pop()()
             except Exception:  # noqa: BLE001  (a fault of ours: it is logged, and the rest must still be given back)
                 _log.exception("trace %s could not give something back", self.trace)
-        self.place = self.delivery = None
+        self.place = self.delivery = self.exchange = None

@@ -16,7 +16,7 @@ _OPENAI_TYPES = {
     409: "conflict_error",
     413: "invalid_request_error",
     429: "rate_limit_error",
-    499: "client_gone",
+    499: "request_cancelled",
 }
 _OPENAI_CODES = {"MODEL_NOT_FOUND": "model_not_found", "PROMPT_TOO_LONG": "context_length_exceeded"}
 _ANTHROPIC_TYPES = {

@@ -97,7 +97,7 @@ async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
         _cannot_think(errand, inbound.route)
     if model.overlay:
         _dress(inbound, model)
-    if inbound.has_template:
+    if inbound.has_template and not inbound.load_only:
         _render(errand, inbound)
     sees = not inbound.plain and inbound.has_images
     if sees and not model.projector:
@@ -243,7 +243,7 @@ async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_
         load_ns=errand.load_ns,
     )
     delivery = await node.relay.open(instance, exchange, lambda: _explain(instance))
-    errand.delivery = delivery
+    errand.delivery, errand.exchange = delivery, exchange
     errand.finally_do(partial(_settle, node, errand, exchange, delivery))
     return exchange, delivery, instance
 
@@ -275,6 +275,7 @@ async def call(
         method, path, body, host=f"{instance.host}:{instance.port}", secret=instance.secret, limit=_CALL_LIMIT
     )
     delivery = await node.relay.open(instance, native, lambda: _explain(instance))
+    errand.delivery = delivery
     errand.finally_do(partial(node.relay.close, delivery))
     await delivery.whole()
     if native.fault is not None:
@@ -289,13 +290,19 @@ async def count_tokens(node: Node, errand: Errand, inbound: _native.Inbound) -> 
     path, body = _native.count_request(inbound, instance.family, instance.alias)
     status, _, raw = await call(node, errand, instance, "POST", path, body)
     try:
-        return msgspec.json.decode(raw, type=_Counted).input_tokens
+        counted = msgspec.json.decode(raw, type=_Counted)
     except msgspec.DecodeError:
-        raise BadGateway(f"The engine did not count the prompt of '{instance.name}' (status {status}).") from None
+        counted = _Counted()
+    if counted.input_tokens is None and counted.tokens is None:
+        raise BadGateway(f"The engine did not count the prompt of '{instance.name}' (status {status}).")
+    return len(counted.tokens or ()) if counted.input_tokens is None else counted.input_tokens
 
 
 class _Counted(msgspec.Struct):
-    input_tokens: int
+    """Of a chat, or of text: then the tokens themselves."""
+
+    input_tokens: int | None = None
+    tokens: list[int] | None = None
 
 
 def error_of(fault: tuple[str, str, int | None, int | None], instance: Instance) -> BlazarError:

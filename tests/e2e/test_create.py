@@ -76,6 +76,11 @@ def test_a_template_in_ollamas_language_takes_the_models_place(server: Server, c
     prompt = "S: Be.\nU: Hi\nA: Ho\nU: So\nA: "
     raw = client.generate("tiny", prompt=prompt, raw=True, options={"temperature": 0, "num_predict": 8})
     assert (made.message.content, made.prompt_eval_count) == (raw.response, raw.prompt_eval_count)
+    asked = {"model": "letters", "system": "Be.", "messages": said}
+    counted = httpx.post(f"{server.url}/v1/messages/count_tokens", json=asked)
+    assert counted.json() == {"input_tokens": raw.prompt_eval_count}
+    client.create("picky", from_="tiny", template="{{ (index .Messages 0).Content }}")
+    assert client.generate("picky", prompt="").done_reason == "load", "nothing is made of an empty conversation"
     once = client.generate(
         "tiny", prompt="So", template="A {{ .Prompt }}: ", options={"temperature": 0, "num_predict": 8}
     )

@@ -70,7 +70,7 @@ async def _hears(reader: asyncio.StreamReader, words: bytes) -> bool:
 async def _walk(
     server: Server, first: asyncio.StreamReader, open_ones: list[asyncio.StreamWriter], *, stream: bool
 ) -> None:
-    await until(lambda: [card["state"] for card in cards(server)] == ["generating" if stream else "prefill"], 5)
+    await until(lambda: [card["state"] for card in cards(server)] == ["generating"], 5)
     others = []
     for place in range(2):
         others.append(await ask(server, stream=stream, tokens=10))
@@ -78,6 +78,7 @@ async def _walk(
     open_ones += [writer for _, writer in others]
     waiting = await asyncio.to_thread(cards, server, state="queued")
     assert [card["position"] for card in waiting] == [0, 1]
+    assert [card["stream"] for card in waiting] == [stream, stream]
     assert 0 < waiting[0]["estimated_wait_ms"] < waiting[1]["estimated_wait_ms"]
     assert await asyncio.to_thread(cards, server, model="nobody") == []
     # Somebody who waits leaves the list; whoever generates frees his slot for the next.
@@ -100,7 +101,7 @@ async def test_an_agents_turn_goes_before_a_chat_and_a_large_prompt_behind_it(on
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     large = [{"role": "user", "content": "x" * 70_000}]
     _, closes = await ask(one_slot, stream=False, tokens=16000)
-    await until(lambda: len(cards(one_slot, state="prefill")) == 1, 5)
+    await until(lambda: len(cards(one_slot, state="generating")) == 1, 5)
     async with httpx.AsyncClient(timeout=60) as client:
         asked = []
         bodies: list[dict[str, object]] = [{"messages": large}, {"messages": hi}, {"messages": hi, "tools": tools}]

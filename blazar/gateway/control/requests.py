@@ -78,7 +78,7 @@ def _card(context: Context) -> dict[str, object]:
         "model": context.model,
         "path": context.path,
         "state": context.stage,
-        "stream": context.streaming or context.early,
+        "stream": context.streams,
         "created_at": rfc3339(context.created_ns),
         "age_ms": (monotonic_ns() - context.started_ns) // 1_000_000,
     }

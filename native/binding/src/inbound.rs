@@ -16,6 +16,21 @@ pub struct Inbound {
     pub(crate) request: Request,
     name: String,
     body_bytes: usize,
+    /// Nothing about it is out of the ordinary: free text, no images, no tools left out, none whose arguments are
+    /// checked. Asked for often, and nothing that is done to a request later changes it.
+    plain: bool,
+}
+
+impl Inbound {
+    fn new(route: Route, request: Request, name: String, body_bytes: usize) -> Self {
+        let images = matches!(&request.prompt, Prompt::Chat(turns) if turns.iter().flat_map(|turn| &turn.parts)
+            .any(|part| matches!(part, Part::Image { .. } | Part::Link(_))));
+        let plain = matches!(request.format, Format::Text)
+            && request.shape.dropped_tools.is_empty()
+            && !images
+            && !request.shapes_calls();
+        Self { route, request, name, body_bytes, plain }
+    }
 }
 
 #[pymethods]
@@ -73,15 +88,9 @@ impl Inbound {
         !self.request.tools.is_empty()
     }
 
-    /// Nothing about it is out of the ordinary: free text, no images, no tools left out, none whose arguments are checked.
     #[getter]
     fn plain(&self) -> bool {
-        let images = matches!(&self.request.prompt, Prompt::Chat(turns) if turns.iter().flat_map(|turn| &turn.parts)
-            .any(|part| matches!(part, Part::Image { .. } | Part::Link(_))));
-        matches!(self.request.format, Format::Text)
-            && self.request.shape.dropped_tools.is_empty()
-            && !images
-            && !self.request.shapes_calls()
+        self.plain
     }
 
     #[getter]
@@ -122,7 +131,7 @@ impl Inbound {
     fn after(&self, earlier: &[u8]) -> PyResult<Self> {
         let mut request = self.request.clone();
         dialect::precede(&mut request, earlier).map_err(bad_body)?;
-        Ok(Self { route: self.route, request, name: self.name.clone(), body_bytes: self.body_bytes })
+        Ok(Self::new(self.route, request, self.name.clone(), self.body_bytes))
     }
 
     /// Take out what differs between requests that are otherwise the same; the names of what went.
@@ -199,7 +208,7 @@ impl Inbound {
     /// The same request, streamed or not.
     fn streamed(&self, stream: bool) -> Self {
         let request = Request { stream, ..self.request.clone() };
-        Self { route: self.route, request, name: self.name.clone(), body_bytes: self.body_bytes }
+        Self::new(self.route, request, self.name.clone(), self.body_bytes)
     }
 
     #[getter]
@@ -221,7 +230,7 @@ pub fn parse(py: Python<'_>, route: &str, body: &Bound<'_, PyBytes>) -> PyResult
         Route::from_name(route).ok_or_else(|| PyValueError::new_err(format!("there is no route named {route:?}")))?;
     let body = body.as_bytes();
     let request = if body.len() > LARGE { py.detach(|| route.parse(body)) } else { route.parse(body) };
-    Ok(Inbound { route, request: request.map_err(bad_body)?, name, body_bytes: body.len() })
+    Ok(Inbound::new(route, request.map_err(bad_body)?, name, body.len()))
 }
 
 /// Raises where a template in Ollama's language cannot be read.

@@ -100,7 +100,12 @@ fn messages(turns: &[Turn]) -> Result<Vec<Message>, Broken> {
                     all.push(Message { content: text.clone(), tool, ..new(Role::Tool) });
                     continue;
                 }
-                Part::Text(text) => message.content.push_str(text),
+                Part::Text(text) => {
+                    if !message.content.is_empty() {
+                        message.content.push('\n');
+                    }
+                    message.content.push_str(text);
+                }
                 Part::Reasoning { text, .. } => message.thinking.push_str(text),
                 Part::Call { id, name, arguments } => {
                     message.calls.push(call(message.calls.len(), id, name, arguments));

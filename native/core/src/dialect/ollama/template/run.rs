@@ -5,7 +5,9 @@ use super::{Broken, broken};
 
 /// More than this is not a prompt but a fault.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
-const MOST_STEPS: usize = 4_000_000;
+const MOST_STEPS: usize = 1_000_000;
+/// Copying or comparing so many items or bytes takes about as long as a step.
+const STEP: usize = 16;
 
 /// One run. `today` is the date, as in `2026-12-02`.
 pub(super) struct Run<'a> {
@@ -152,6 +154,8 @@ impl<'a> Run<'a> {
         let mut given = rest.iter().map(|term| self.term(term, dot)).collect::<Result<Vec<_>, _>>()?;
         given.extend(last);
         let value = call(name, &given, self.today)?;
+        let compared = if matches!(name.as_str(), "eq" | "ne") { given.first().and_then(Value::len) } else { None };
+        self.steps += value.len().max(compared).unwrap_or(0) / STEP;
         Ok(first.fields.iter().fold(value, |value, field| value.field(field)))
     }
 

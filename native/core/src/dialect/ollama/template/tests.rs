@@ -1,5 +1,6 @@
 use super::*;
 use crate::dialect::Route;
+use serde_json::json;
 
 const CHATML: &str = "{{ if .System }}<|im_start|>system\n{{ .System }}<|im_end|>\n{{ end }}{{ if .Prompt }}<|im_start|>user\n{{ .Prompt }}<|im_end|>\n{{ end }}<|im_start|>assistant\n{{ .Response }}<|im_end|>\n";
 
@@ -107,5 +108,8 @@ fn what_is_broken_is_said() {
     assert!(one(&"{{ if 1 }}".repeat(1000)).is_err());
     assert!(one(&format!("{{{{ {}1 }}}}", "(".repeat(1000))).is_err());
     let nested = format!("{}x{}", "{{ range $.Messages }}{{ range $.Messages }}".repeat(20), "{{ end }}".repeat(40));
+    let long = json!({"model": "m", "messages": vec![json!({"role": "tool", "content": "x"}); 1000]}).to_string();
+    let twice = "{{ range .Messages }}{{ range $.Messages }}{{ if slice $.Messages 0 }}{{ end }}{{ end }}{{ end }}";
+    assert_eq!(rendered(twice, &long), Err(Broken("it makes too much of this conversation".into())));
     assert_eq!(one(&nested), Err(Broken("it makes too much of this conversation".into())));
 }
