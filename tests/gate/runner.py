@@ -75,9 +75,10 @@ def _one(step: Step) -> Outcome:
 
 
 def _execute(command: list[str], out: int, limit_s: float) -> int:
+    # The settings of whoever runs us are not those of the tests.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("BLAZAR_") and name != "PYTHONPATH"}
     # The tools of this environment come first, whether or not it is activated.
-    env = {**os.environ, "PATH": f"{HERE}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "NO_COLOR": "1"}
-    env.pop("PYTHONPATH", None)
+    env |= {"PATH": f"{HERE}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "NO_COLOR": "1"}
     process = subprocess.Popen(
         command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
     )

@@ -55,19 +55,21 @@ def gate() -> subprocess.CompletedProcess[str]:
         raise SystemExit(run([
             Step("gone", "a tool that is missing", ("no-such-tool",)),
             Step("slow", "takes too long", ("sleep", "60"), limit_s=0.2),
+            Step("set", "fails where it hears our settings", ("sh", "-c", "! env | grep ^BLAZAR_")),
             Step("bad", "says why", ("sh", "-c", "echo the reason; exit 3")),
             Step("leaver", "leaves a daemon behind", ("sh", "-c", "setsid sleep 4711 >/dev/null 2>&1 & exit 0")),
         ]))
     """
+    env = os.environ | {"BLAZAR_SERVER_PORT": "1"}
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, env=env, capture_output=True, text=True, check=False
     )
 
 
 def test_the_gate_stops_at_nothing_and_ends_leftovers(gate: subprocess.CompletedProcess[str]) -> None:
     lines = gate.stdout.splitlines()
     assert gate.returncode == 1
-    assert lines[-1] == "1 passed, 3 failed, 0 skipped"
+    assert lines[-1] == "2 passed, 3 failed, 0 skipped"
     assert "no-such-tool is missing" in gate.stdout
     assert "the reason" in lines
     assert any("left 1 processes behind" in line for line in lines)
