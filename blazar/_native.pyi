@@ -36,6 +36,10 @@ class Inbound:
     def has_tools(self) -> bool: ...
     @property
     def has_images(self) -> bool: ...
+    def has_foreign_pictures(self, family: str) -> bool:
+        """Whether it has pictures that an engine of this family cannot decode and ``convert_pictures`` can."""
+    def convert_pictures(self, family: str) -> None:
+        """Make such pictures what the engine can decode. It may take a second. Raises BadInput."""
     @property
     def plain(self) -> bool:
         """Nothing about it is out of the ordinary: free text, no images, no tools left out."""

@@ -60,7 +60,7 @@ def test_prose_keeps_to_plain_signs() -> None:
 def test_every_test_that_the_table_of_features_names_exists() -> None:
     table = (ROOT / "tests" / "conformance.md").read_text()
     assert "tests/conformance.md" in README
-    python = "\n".join(path.read_text() for room in ("e2e", "clients") for path in (ROOT / "tests" / room).glob("*.py"))
+    python = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     cells = set(re.findall(r"`([\w/:-]+)`(?= \|)", table))
     assert len(cells) > 40
     for cell in cells:
@@ -71,3 +71,13 @@ def test_every_test_that_the_table_of_features_names_exists() -> None:
             assert f"fn {name}(" in (ROOT / "native" / "core" / "tests" / f"{file}.rs").read_text(), cell
         else:
             assert f"def {cell}(" in python, cell
+
+
+def test_every_trap_of_the_wire_has_its_row() -> None:
+    table = (ROOT / "tests" / "conformance.md").read_text().partition("## The traps")[2]
+    seen: set[int] = set()
+    for row in re.findall(r"^\| (\d[\d, to]*\d|\d) ", table, re.MULTILINE):
+        for part in row.split(", "):
+            first, _, last = part.partition(" to ")
+            seen |= set(range(int(first), int(last or first) + 1))
+    assert seen == set(range(1, 65))

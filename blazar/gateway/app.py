@@ -55,7 +55,6 @@ _log = logging.getLogger("blazar.gateway")
 
 def routes(node: Node, live: set[Context]) -> dict[str, Any]:
     """Every path with the resource that answers it. ``live`` are the requests that are being answered."""
-    chat, text, messages, count = ChatCompletions(node), Completions(node), Messages(node), CountTokens(node)
     health = Health(node)
     batches, messages_lines = Batches(node), AnthropicLines(node)
     batches.speaks("openai", OpenaiLines(node))
@@ -71,13 +70,13 @@ def routes(node: Node, live: set[Context]) -> dict[str, Any]:
     }
     return {
         "/": Greeting(),
-        "/v1/chat/completions": chat,
-        "/v1/completions": text,
-        **{path: OpenaiEmbeddings(node) for path in ("/v1/embeddings", "/embeddings", "/v1/v1/embeddings")},
+        "/v1/chat/completions": ChatCompletions(node),
+        "/v1/completions": Completions(node),
+        **{path: OpenaiEmbeddings(node) for path in ("/v1/embeddings", "/embeddings")},
         **{path: Rerank(node) for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking", "/api/rerank")},
         "/v1/models": Models(node),
         "/v1/models/{name:path}": OneModel(node),
-        **{f"{prefix}{path}": resource for prefix in ("", "/v1", "/v1/v1") for path, resource in responses.items()},
+        **{f"{prefix}{path}": resource for prefix in ("", "/v1") for path, resource in responses.items()},
         "/v1/files": Files(node),
         "/v1/files/{id}": File(node),
         "/v1/files/{id}/content": Content(node),
@@ -90,12 +89,8 @@ def routes(node: Node, live: set[Context]) -> dict[str, Any]:
         "/v1/messages/batches/{id}/results": MessageBatchResults(batches, messages_lines),
         "/api/me": Account(),
         "/api/signout": Account(),
-        "/v1/messages": messages,
-        "/v1/messages/count_tokens": count,
-        # Clients whose base URL already ends in /v1 say it twice.
-        "/v1/v1/messages": messages,
-        "/v1/v1/messages/count_tokens": count,
-        "/v1/v1/chat/completions": chat,
+        "/v1/messages": Messages(node),
+        "/v1/messages/count_tokens": CountTokens(node),
         "/api/chat": Chat(node),
         "/api/generate": Generate(node),
         "/api/embed": Embed(node),

@@ -44,8 +44,14 @@ def _plain(body: bytes, coding: str, bound: int) -> bytes:
 
 
 def typed(body: bytes, kind: type[Body], path: str) -> Body:
-    """``body`` as JSON of ``kind``. Raises BadRequest that names ``path``."""
+    """``body`` as JSON of ``kind``; a field that is null is one that was left out. Raises BadRequest that names ``path``."""
     try:
-        return msgspec.json.decode(body, type=kind)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except msgspec.ValidationError:
+            fields = msgspec.json.decode(body)
+            if not isinstance(fields, dict) or None not in fields.values():
+                raise
+            return msgspec.convert({key: value for key, value in fields.items() if value is not None}, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"The body is not what {path} takes: {error}.") from None

@@ -108,7 +108,16 @@ async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
     keep_alive = inbound.keep_alive_s
     errand.finally_do(partial(held.release, keep_alive))
     errand.load_ns = monotonic_ns() - before
+    if sees and inbound.has_foreign_pictures(held.instance.family):
+        await _convert_pictures(inbound, held.instance.family)
     return held
+
+
+async def _convert_pictures(inbound: _native.Inbound, family: str) -> None:
+    try:
+        await asyncio.to_thread(inbound.convert_pictures, family)
+    except _native.BadInput as bad:
+        raise BadRequest(bad.args[0]) from None
 
 
 def runs(node: Node, model: Model) -> Model:

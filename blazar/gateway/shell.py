@@ -76,8 +76,8 @@ class Shell:
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        if "//" in path or (len(path) > 1 and path[-1] == "/"):
-            scope["path"] = "/" + "/".join(part for part in path.split("/") if part)
+        if "//" in path or (len(path) > 1 and path[-1] == "/") or path.startswith("/v1/v1/"):
+            scope["path"] = _plain(path)
         trace = f"{self._prefix}{next(self._numbers)}"
         context = scope["blazar"] = Context(scope, receive, send, trace, self._watch, self._silence)
         self._live.add(context)
@@ -193,3 +193,9 @@ class Shell:
         if self._closed is None:
             self._closed = asyncio.ensure_future(self._shutdown())
         return self._closed
+
+
+def _plain(path: str) -> str:
+    """``path`` without the slashes that are too many, and without the ``/v1`` of clients whose base URL ends in it."""
+    plain = "/" + "/".join(part for part in path.split("/") if part)
+    return plain.removeprefix("/v1") if plain.startswith("/v1/v1/") else plain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ import ollama
 import openai
 import pytest
 
-from tests.support.picture import base64_png, png
+from tests.support.picture import base64_png, png, webp
 from tests.support.server import Server, serving
 from tests.support.tiny_model import write_projector
 
@@ -135,6 +136,26 @@ def test_a_broken_picture_is_the_clients_fault(server: Server) -> None:
         f"{server.url}/v1/chat/completions", json=asked("/v1/chat/completions", "sees", broken), timeout=30
     )
     assert answer.status_code == 400, answer.text
+
+
+@pytest.mark.parametrize("kind", ["lossless", "lossy"])
+@pytest.mark.parametrize("route", ROUTES)
+def test_trap_48_webp_is_read_though_the_engine_cannot(server: Server, route: str, kind: str) -> None:
+    def prompt(picture: str) -> Any:
+        answer = httpx.post(server.url + route, json=asked(route, "sees", picture), timeout=30)
+        assert answer.status_code == 200, answer.text
+        usage = answer.json().get("usage", answer.json())
+        counts = ("prompt_tokens", "input_tokens", "prompt_eval_count", "cache_read_input_tokens")
+        return sum(usage.get(key, 0) for key in counts)
+
+    assert prompt(base64.b64encode(webp(kind)).decode()) == prompt(PICTURE)
+
+
+def test_a_broken_webp_is_the_clients_fault(server: Server) -> None:
+    broken = base64.b64encode(webp("lossy")[:-60]).decode()
+    answer = httpx.post(f"{server.url}/api/chat", json=asked("/api/chat", "sees", broken), timeout=30)
+    assert answer.status_code == 400, answer.text
+    assert "WebP" in answer.text
 
 
 LINKED = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]

@@ -25,3 +25,17 @@ def png(width: int = 56, height: int = 56, level: int = 6) -> bytes:
 def base64_png() -> str:
     """As it lies in a body."""
     return base64.b64encode(png()).decode()
+
+
+def webp(kind: str) -> bytes:
+    """56 x 56 points as WebP, ``lossless`` or ``lossy``, as another program wrote it."""
+    return base64.b64decode(_WEBP[kind])
+
+
+_WEBP = {
+    "lossless": "UklGRjQAAABXRUJQVlA4TCgAAAAvN8ANALkKRPQ/dhHR/3AQCZAwxf87TR6QSCBpi7f9Edsgb/k88AUQ",
+    "lossy": (
+        "UklGRoIAAABXRUJQVlA4IHYAAACQBACdASo4ADgAPtFcpkuoJaOhsfOZIQAaCUAZR4dEwr+tlbzwJf/PAl/81wAA/vMD/SToG328Q2moTxH0"
+        "b+YysNrp1/kBl3v/B+gzt0ZfuBUpcV177BkRtlgMjl35TGi2gei/5vKe/Kj84BWTWFsNoyremkAA"
+    ),
+}

@@ -190,6 +190,18 @@ impl Inbound {
         dialect::supply(&mut self.request, &images).map_err(bad_body)
     }
 
+    /// Whether it has pictures that an engine of this family cannot decode and `convert_pictures` can.
+    fn has_foreign_pictures(&self, family: &str) -> PyResult<bool> {
+        Ok(self::family(family)?.foreign(&self.request))
+    }
+
+    /// Make such pictures what the engine can decode, without the GIL: it may take a second.
+    fn convert_pictures(&mut self, py: Python<'_>, family: &str) -> PyResult<()> {
+        let family = self::family(family)?;
+        py.detach(|| family.convert(&mut self.request))
+            .map_err(|message| bad_body(dialect::BadBody { message, path: String::new() }))
+    }
+
     /// Put on it what its model's Modelfile sets.
     fn dress(&mut self, overlay: &[u8]) -> PyResult<()> {
         dialect::dress(&mut self.request, overlay).map_err(bad_body)

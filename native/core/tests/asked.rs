@@ -100,3 +100,42 @@ fn traps_53_and_55_defaults_of_streaming_and_seconds_as_text() {
     let kept = Route::OllamaChat.parse(hi.to_string().as_bytes()).unwrap().keep_alive;
     assert_eq!(kept, Some(blazar_core::chat::KeepAlive::Seconds(300.0)));
 }
+
+#[test]
+fn trap_25_ollamas_results_find_their_calls_without_ids() {
+    let call = |name: &str| json!({"function": {"name": name, "arguments": {}}});
+    let body = json!({"model": "m", "messages": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "", "tool_calls": [call("f"), call("g")]},
+        {"role": "tool", "tool_name": "g", "content": "second"},
+        {"role": "tool", "tool_name": "f", "content": "first"},
+    ]});
+    let messages = asked(Route::OllamaChat, &body)["messages"].clone();
+    let id = |place: usize| messages[1]["tool_calls"][place]["id"].as_str().unwrap();
+    assert_ne!(id(0), id(1));
+    let result = |id: &str| {
+        messages.as_array().unwrap().iter().find(|one| one["tool_call_id"] == id).unwrap()["content"].clone()
+    };
+    assert_eq!((result(id(0)), result(id(1))), (json!("first"), json!("second")));
+}
+
+#[test]
+fn trap_34_ollamas_models_think_unless_told_not_to_and_anthropics_only_when_told() {
+    let thinks = |route, more| asked(route, &chat(more))["chat_template_kwargs"]["enable_thinking"].clone();
+    assert_eq!(thinks(Route::OllamaChat, json!({})), json!(null), "the template's own default");
+    assert_eq!(thinks(Route::OllamaChat, json!({"think": false})), json!(false));
+    assert_eq!(thinks(Route::AnthropicMessages, json!({"max_tokens": 900})), json!(false));
+    let told = json!({"max_tokens": 3000, "thinking": {"type": "enabled", "budget_tokens": 1024}});
+    assert_eq!(thinks(Route::AnthropicMessages, told), json!(true));
+}
+
+#[test]
+fn traps_42_and_43_defaults_are_those_of_the_dialect() {
+    let ollama = asked(Route::OllamaChat, &chat(json!({})));
+    let (top_p, min_p) = (ollama["top_p"].as_f64().unwrap(), ollama["min_p"].as_f64().unwrap());
+    assert!((top_p - 0.9).abs() < 1e-9 && min_p.abs() < 1e-9);
+    let openai = asked(Route::OpenaiChat, &chat(json!({})));
+    assert!(openai["top_p"].is_null() && openai["min_p"].is_null(), "the model's own");
+    let unbounded = Route::AnthropicMessages.parse(chat(json!({})).to_string().as_bytes()).unwrap_err();
+    assert_eq!(unbounded.path, "max_tokens");
+}

@@ -99,7 +99,17 @@ async def test_trace_ids_count_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "seen"), [("//v1//chat", "/v1/chat"), ("/v1/models/", "/v1/models"), ("/", "/"), ("/a/b", "/a/b")]
+    ("path", "seen"),
+    [
+        ("//v1//chat", "/v1/chat"),
+        ("/v1/models/", "/v1/models"),
+        ("/v1/v1/models", "/v1/models"),
+        ("//v1/v1/chat", "/v1/chat"),
+        ("/v1/v1", "/v1/v1"),
+        ("//", "/"),
+        ("/", "/"),
+        ("/a/b", "/a/b"),
+    ],
 )
 async def test_paths_are_made_plain(path: str, seen: str) -> None:
     got = ""

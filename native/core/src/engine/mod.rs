@@ -49,6 +49,20 @@ impl Family {
         }
     }
 
+    /// Whether `request` has a picture that the engine cannot decode and [`Family::convert`] can.
+    pub fn foreign(self, request: &Request) -> bool {
+        match self {
+            Self::Llama => llama::pictures::foreign(request),
+        }
+    }
+
+    /// Make such pictures what the engine can decode. The error is a sentence for the client.
+    pub fn convert(self, request: &mut Request) -> Result<(), String> {
+        match self {
+            Self::Llama => llama::pictures::convert(request),
+        }
+    }
+
     /// Whether the engine closes its connection after a streamed answer though it announces that it stays open. Then there
     /// is no reason to wait for the end of the framing.
     pub const fn closes_after_stream(self) -> bool {

@@ -4,6 +4,7 @@ mod counts;
 pub mod decode;
 pub mod encode;
 mod messages;
+pub mod pictures;
 mod refusal;
 mod sampled;
 pub mod schema;

@@ -1,0 +1,85 @@
+"""Traps of the wire that need a server to be seen; their numbers are those of the list of traps."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.server import Server, serving
+
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("//v1/chat/completions", CHAT),
+        ("/v1/v1/chat/completions", CHAT),
+        ("/v1/chat/completions/", CHAT),
+        ("/v1/v1/messages", CHAT),
+        ("//v1//messages/", CHAT),
+        ("/v1/v1/messages/count_tokens", CHAT),
+        ("/v1/v1/responses", {"model": "tiny", "input": "hi", "max_output_tokens": 16}),
+        ("/v1/v1/completions", {"model": "tiny", "prompt": "hi", "max_tokens": 2}),
+        ("//api//chat/", {**CHAT, "stream": False, "options": {"num_predict": 2}}),
+    ],
+)
+def test_traps_57_and_58_paths_that_base_urls_make(server: Server, path: str, body: dict[str, Any]) -> None:
+    answer = httpx.post(f"{server.url}{path}", json=body, timeout=30)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("path", ["/v1/v1/models", "//v1/models", "/v1/models/", "//api/tags", "/api/tags/"])
+def test_traps_57_and_58_paths_of_lists(server: Server, path: str) -> None:
+    answer = httpx.get(f"{server.url}{path}", timeout=30)
+    assert answer.status_code == 200
+    assert "tiny" in answer.text
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"model": "tiny"},
+        {"name": "tiny"},
+        {"model": "", "name": "tiny"},
+        {"model": "tiny", "name": ""},
+        {"model": None, "name": "tiny"},
+    ],
+)
+def test_trap_52_a_model_goes_by_either_word(server: Server, names: dict[str, Any]) -> None:
+    assert httpx.post(f"{server.url}/api/show", json=names, timeout=30).status_code == 200
+    if names.get("model"):
+        assert httpx.post(f"{server.url}/api/chat", json={**names, "messages": []}, timeout=30).status_code == 200
+
+
+@pytest.mark.parametrize("query", ["model=copy", "name=copy"])
+def test_trap_54_a_deletion_whose_body_a_proxy_took(server: Server, query: str) -> None:
+    made = httpx.post(f"{server.url}/api/copy", json={"source": "tiny", "destination": "copy"}, timeout=30)
+    assert made.status_code == 200, made.text
+    assert httpx.delete(f"{server.url}/api/delete?{query}", timeout=30).status_code == 200
+    assert httpx.post(f"{server.url}/api/show", json={"model": "copy"}, timeout=30).status_code == 404
+    assert httpx.delete(f"{server.url}/api/delete", timeout=30).status_code == 400
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_trap_63_an_answer_that_fills_the_context_ends_by_length(server: Server, stream: bool) -> None:
+    asked = {**CHAT, "max_tokens": None, "logit_bias": {"259": -100, "261": -100}, "stream": stream}
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=asked, timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert '"finish_reason":"length"' in answer.text.replace('": "', '":"')
+
+
+def test_trap_61_ollamas_clients_wait_where_others_are_refused_late(tmp_path: Path, tiny: Path) -> None:
+    """More than there are places, and nobody is refused."""
+    with serving(tmp_path, {"tiny": tiny}, BLAZAR_ENGINE_SLOTS="1") as running, httpx.Client(timeout=60) as client:
+        asked = {**CHAT, "stream": False, "options": {"num_predict": 4}}
+
+        def ask(_: int) -> int:
+            return client.post(f"{running.url}/api/chat", json=asked).status_code
+
+        with ThreadPoolExecutor(24) as pool:
+            assert set(pool.map(ask, range(48))) == {200}
