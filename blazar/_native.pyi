@@ -226,16 +226,30 @@ class Call:
 
 @final
 class Queue:
-    """The waiting list of one instance: class, lane, earliest deadline, arrival. Times are monotonic, in ns."""
+    """The waiting list of one instance: class, named deadline, share of the key, lane, arrival. Times are monotonic, in
+    ns.
+    """
 
     def __new__(cls, places: int, bound: int) -> Queue: ...
-    def enter(self, now_ns: int, priority: int, lane: int, deadline_ns: int | None = None) -> tuple[int, bool] | None:
+    def enter(
+        self,
+        now_ns: int,
+        priority: int,
+        lane: int,
+        deadline_ns: int | None = None,
+        key: int = 0,
+        weight: int = 1,
+        cost: int = 1,
+    ) -> tuple[int, bool] | None:
         """``(ticket, granted)``. None: the list is full. Priority: 0 high, 1 normal, 2 low. Lane: 0 work with tools,
-        1 the rest, 2 text without template or end, which never holds every place while others wait.
+        1 the rest, 2 text without template or end, which never holds every place while others wait. ``key`` shares
+        with others by ``weight``; ``cost`` is what it is expected to cost, in tokens.
         """
 
-    def leave(self, ticket: int) -> int | None:
-        """Over, or gave up waiting. The ticket that has a place now, if any."""
+    def leave(self, ticket: int, used: int | None = None) -> int | None:
+        """Over, or gave up waiting; ``used`` are the tokens that it came to, if known. The ticket that has a place now,
+        if any.
+        """
 
     def position(self, ticket: int) -> int | None:
         """How many stand before a request that waits; ``None`` for one that does not."""
@@ -246,6 +260,29 @@ class Queue:
     def running(self) -> int: ...
     @property
     def waiting(self) -> int: ...
+
+@final
+class Budget:
+    """What one key has used, and its bounds, of which 0 is none. Times are monotonic, in ns; ``civil_s`` are seconds
+    since 1970 and ``day`` days since then, both UTC.
+    """
+
+    def __new__(
+        cls, rpm: int, tpm: int, daily: int, concurrent: int, day: int, used_today: int
+    ) -> Budget: ...
+    def limit(self, rpm: int, tpm: int, daily: int, concurrent: int) -> None:
+        """The bounds changed; what is used stays used."""
+    def take(self, now_ns: int, civil_s: int, tokens: int) -> tuple[str, int | None] | None:
+        """None: a request that may cost ``tokens`` is let in, and charged. Else nothing is charged: the bound that
+        refuses (``max_concurrent``, ``rpm``, ``tpm``, ``daily_tokens``), and the ns until it does not, if known.
+        """
+    def settle(self, now_ns: int, civil_s: int, reserved: int, used: int) -> None:
+        """A request that was let in is over, and came to ``used`` tokens."""
+    def used_today(self, civil_s: int) -> int: ...
+    @property
+    def running(self) -> int: ...
+    def left(self, now_ns: int) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
+        """Requests and tokens a minute: the bound, what is left, the ns until all is there again; None: no bound."""
 
 class GgufError(ValueError):
     """A file that is no sound GGUF."""

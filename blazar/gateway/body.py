@@ -44,7 +44,7 @@ def _plain(body: bytes, coding: str, bound: int) -> bytes:
 
 
 def typed(body: bytes, kind: type[Body], path: str) -> Body:
-    """``body`` as JSON of ``kind``; a field that is null is one that was left out. Raises BadRequest that names ``path``."""
+    """``body`` as JSON of ``kind``; a field that is null is one left out. Raises BadRequest that names ``path``."""
     try:
         try:
             return msgspec.json.decode(body, type=kind)

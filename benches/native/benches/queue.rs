@@ -1,7 +1,7 @@
-//! Requests that enter and leave a queue in which ten thousand others wait, by the second.
+//! Requests of a hundred keys that enter and leave a queue in which ten thousand others wait, by the second.
 //!
 //! `cargo bench -p blazar-benches --bench queue` measures; `-- --smoke` only shows that it runs. Target: a million.
-use blazar_core::admission::{Class, Entry, Lane, Queue};
+use blazar_core::admission::{Class, Entry, Lane, Queue, Share};
 use std::{env, hint::black_box, time::Instant};
 
 const WAITING: usize = 10_000;
@@ -16,7 +16,10 @@ fn main() {
         let number = |shift: u32| u8::try_from((random >> shift) % 3).unwrap_or(0);
         let (class, lane) = (Class::from_number(number(33)), Lane::from_number(number(40)));
         let (Some(class), Some(lane)) = (class, lane) else { return Entry::Full };
-        queue.enter(now, class, lane, Some(now + (random >> 44)))
+        let key = u32::try_from((random >> 48) % 100).unwrap_or(0);
+        let deadline = (random >> 63 == 1).then_some(now + (random >> 44));
+        let share = Share { key, weight: 1 + key % 4, cost: random >> 54 };
+        queue.enter(now, class, lane, deadline, share)
     };
     let mut running = Vec::new();
     for now in 0..(WAITING as u64 + 4) {
@@ -29,7 +32,7 @@ fn main() {
     for turn in 0..turns {
         black_box(enter(&mut queue, u64::from(turn)));
         let at = turn as usize % running.len();
-        if let Some(next) = queue.leave(running[at]) {
+        if let Some(next) = queue.leave(running[at], Some(u64::from(turn) % 500)) {
             running[at] = next;
         }
     }

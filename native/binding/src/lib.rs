@@ -12,7 +12,7 @@ mod inbound;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::admission::Queue;
+    use crate::admission::{Budget, Queue};
     #[pymodule_export]
     use crate::call::Call;
     #[pymodule_export]

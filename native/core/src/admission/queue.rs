@@ -1,14 +1,20 @@
 //! The waiting list of one instance: so many places, and an order for those who wait.
 //!
-//! The order is priority class, then lane, then earliest deadline, then arrival. The work is conserved: nobody waits while a
-//! place is free. Every operation but [`Queue::position`] is logarithmic in the number of waiters.
-use std::collections::{BTreeSet, HashMap};
+//! The order is priority class; then deadlines that clients named, the earliest first; then the key that has had the least
+//! for its weight; then lane, deadline and arrival among that key's own. Whoever may overtake does so a bounded number of
+//! times while the same others wait, so that each of them comes to its turn. The work is conserved: nobody waits while a place
+//! is free. Every operation but [`Queue::position`] is logarithmic in the number of waiters, and linear in the number of keys
+//! at worst.
+use super::fair::{Accounts, Share};
+use super::room::{Mark, Room};
+use std::collections::HashMap;
 
 /// Names one request inside its queue; never used twice.
 pub type Ticket = u64;
 
 /// Priority classes, first served first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
 pub enum Class {
     /// Somebody waits in front of a screen.
     High,
@@ -74,12 +80,20 @@ pub enum Entry {
     Full,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
+/// How often requests of a higher class go before those of a lower one who wait.
+const PATIENCE: u32 = 64;
+
+#[derive(Debug, Clone, Copy)]
+struct Waiter {
     class: Class,
+    mark: Mark,
+    share: Share,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Runner {
     lane: Lane,
-    deadline_ns: u64,
-    ticket: Ticket,
+    share: Share,
 }
 
 /// The places of one instance and the requests that wait for them.
@@ -88,13 +102,15 @@ pub struct Queue {
     places: usize,
     bound: usize,
     next: Ticket,
-    running: HashMap<Ticket, Lane>,
+    running: HashMap<Ticket, Runner>,
     /// How many of those who run are long.
     long: usize,
-    waiting: BTreeSet<Rank>,
-    /// Those who wait and are long: apart, so that the first of the others is found at once.
-    waiting_long: BTreeSet<Rank>,
-    ranks: HashMap<Ticket, Rank>,
+    waiting: HashMap<Ticket, Waiter>,
+    /// One for each class.
+    rooms: [Room; 3],
+    /// How often those of a class were overtaken since one of them had a turn.
+    overtaken: [u32; 3],
+    accounts: Accounts,
 }
 
 impl Queue {
@@ -106,40 +122,53 @@ impl Queue {
             next: 0,
             running: HashMap::new(),
             long: 0,
-            waiting: BTreeSet::new(),
-            waiting_long: BTreeSet::new(),
-            ranks: HashMap::new(),
+            waiting: HashMap::new(),
+            rooms: Default::default(),
+            overtaken: [0; 3],
+            accounts: Accounts::default(),
         }
     }
 
-    /// A request comes at `now_ns`; `deadline_ns` is on the same clock.
-    pub fn enter(&mut self, now_ns: u64, class: Class, lane: Lane, deadline_ns: Option<u64>) -> Entry {
+    /// A request comes at `now_ns`; `deadline_ns`, on the same clock, is one that its client named.
+    pub fn enter(&mut self, now_ns: u64, class: Class, lane: Lane, deadline_ns: Option<u64>, share: Share) -> Entry {
         let free = self.running.len() < self.places;
-        if !free && self.ranks.len() >= self.bound {
+        if !free && self.waiting.len() >= self.bound {
             return Entry::Full;
         }
         let ticket = self.next;
         self.next += 1;
+        let spent = self.accounts.arrive(share);
         if free {
-            self.run(ticket, lane);
+            self.run(ticket, lane, share);
             return Entry::Granted(ticket);
         }
-        let deadline_ns = deadline_ns.unwrap_or_else(|| now_ns.saturating_add(class.default_deadline_ns()));
-        let rank = Rank { class, lane, deadline_ns, ticket };
-        self.list(lane).insert(rank);
-        self.ranks.insert(ticket, rank);
+        let mark = Mark {
+            urgent: deadline_ns.is_some(),
+            lane,
+            deadline_ns: deadline_ns.unwrap_or_else(|| now_ns.saturating_add(class.default_deadline_ns())),
+            ticket,
+        };
+        self.rooms[class as usize].add(mark, share.key, spent);
+        self.waiting.insert(ticket, Waiter { class, mark, share });
         Entry::Waiting(ticket)
     }
 
-    /// A request is over, or gave up waiting, whichever it was doing. Answers who has a place now; a ticket that is unknown
-    /// (already left) changes nothing.
-    pub fn leave(&mut self, ticket: Ticket) -> Option<Ticket> {
-        if let Some(rank) = self.ranks.remove(&ticket) {
-            self.list(rank.lane).remove(&rank);
+    /// A request is over, or gave up waiting, whichever it was doing; `used` are the tokens that it came to, where that is
+    /// known. Answers who has a place now; a ticket that is unknown (already left) changes nothing.
+    pub fn leave(&mut self, ticket: Ticket, used: Option<u64>) -> Option<Ticket> {
+        if let Some(waiter) = self.waiting.remove(&ticket) {
+            let spent = self.accounts.spent(waiter.share.key);
+            self.rooms[waiter.class as usize].remove(waiter.mark, waiter.share.key, spent);
+            self.accounts.give_up(waiter.share.key);
             return None;
         }
-        let lane = self.running.remove(&ticket)?;
-        self.long -= usize::from(lane == Lane::Long);
+        let runner = self.running.remove(&ticket)?;
+        self.long -= usize::from(runner.lane == Lane::Long);
+        let key = runner.share.key;
+        let before = self.accounts.spent(key);
+        let after = self.accounts.settle(runner.share, used);
+        self.move_key(key, before, after);
+        self.accounts.finish(key);
         self.admit_next()
     }
 
@@ -149,10 +178,13 @@ impl Queue {
         std::iter::from_fn(|| self.admit_next()).collect()
     }
 
-    /// How many stand before a request that waits, as far as is known now; `None` for one that does not.
+    /// About how many will go before a request that waits, if nobody else comes; `None` for one that does not. It is exact
+    /// where all are of one key.
     pub fn position(&self, ticket: Ticket) -> Option<usize> {
-        let before = |rank: &Rank| self.waiting.range(..*rank).count() + self.waiting_long.range(..*rank).count();
-        self.ranks.get(&ticket).map(before)
+        let waiter = self.waiting.get(&ticket)?;
+        let class = waiter.class as usize;
+        let higher: usize = self.rooms[..class].iter().map(Room::len).sum();
+        Some(higher + self.rooms[class].before(waiter.mark, waiter.share, &self.accounts))
     }
 
     /// Requests that hold a place.
@@ -162,33 +194,48 @@ impl Queue {
 
     /// Requests that wait.
     pub fn waiting(&self) -> usize {
-        self.ranks.len()
+        self.waiting.len()
     }
 
-    fn list(&mut self, lane: Lane) -> &mut BTreeSet<Rank> {
-        if lane == Lane::Long { &mut self.waiting_long } else { &mut self.waiting }
-    }
-
-    fn run(&mut self, ticket: Ticket, lane: Lane) {
-        self.running.insert(ticket, lane);
+    fn run(&mut self, ticket: Ticket, lane: Lane, share: Share) {
+        let before = self.accounts.spent(share.key);
+        let after = self.accounts.begin(share);
+        self.move_key(share.key, before, after);
+        self.running.insert(ticket, Runner { lane, share });
         self.long += usize::from(lane == Lane::Long);
+    }
+
+    fn move_key(&mut self, key: u32, before: u64, after: u64) {
+        for room in &mut self.rooms {
+            room.move_key(key, before, after);
+        }
     }
 
     fn admit_next(&mut self) -> Option<Ticket> {
         if self.running.len() >= self.places {
             return None;
         }
+        // Long work may take the last place that is free of it only where nobody else wants one.
         let last_place = self.places > 1 && self.long + 1 >= self.places;
-        let long = match (self.waiting.first(), self.waiting_long.first()) {
-            (None, None) => return None,
-            (Some(_), None) => false,
-            (None, Some(_)) => true,
-            (Some(other), Some(long)) => long < other && !last_place,
-        };
-        let rank = if long { self.waiting_long.pop_first() } else { self.waiting.pop_first() }?;
-        self.ranks.remove(&rank.ticket);
-        self.run(rank.ticket, rank.lane);
-        Some(rank.ticket)
+        let short_only = last_place && self.rooms.iter().any(|room| room.short() > 0);
+        let class = self.next_class(short_only)?;
+        let ticket = self.rooms[class].take(short_only)?;
+        let waiter = self.waiting.remove(&ticket)?;
+        self.run(ticket, waiter.mark.lane, waiter.share);
+        Some(ticket)
+    }
+
+    /// The class whose turn it is, of those in which somebody waits.
+    fn next_class(&mut self, short_only: bool) -> Option<usize> {
+        let waits = |room: &Room| if short_only { room.short() > 0 } else { room.len() > 0 };
+        let first = self.rooms.iter().position(waits)?;
+        let patient = (first + 1..3).find(|&class| waits(&self.rooms[class]) && self.overtaken[class] >= PATIENCE);
+        let chosen = patient.unwrap_or(first);
+        self.overtaken[chosen] = 0;
+        for class in chosen + 1..3 {
+            self.overtaken[class] += u32::from(waits(&self.rooms[class]));
+        }
+        Some(chosen)
     }
 }
 
@@ -196,6 +243,7 @@ impl Queue {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::HashMap as Map;
 
     fn waiting(entry: Entry) -> Ticket {
         match entry {
@@ -204,92 +252,189 @@ mod tests {
         }
     }
 
-    #[test]
-    fn order_is_class_then_deadline_then_arrival() {
-        let mut queue = Queue::new(1, 10);
-        let Entry::Granted(first) = queue.enter(0, Class::Low, Lane::Chat, None) else { panic!("a place was free") };
-        let low = waiting(queue.enter(0, Class::Low, Lane::Chat, Some(1)));
-        let late = waiting(queue.enter(0, Class::Normal, Lane::Chat, Some(9)));
-        let soon = waiting(queue.enter(0, Class::Normal, Lane::Chat, Some(5)));
-        let soon_too = waiting(queue.enter(0, Class::Normal, Lane::Chat, Some(5)));
-        let high = waiting(queue.enter(0, Class::High, Lane::Chat, None));
-        let before = |ticket| queue.position(ticket);
-        assert_eq!(
-            [first, low, late, soon, soon_too, high].map(before),
-            [None, Some(4), Some(3), Some(1), Some(2), Some(0)]
-        );
-        let mut order = vec![];
-        let mut next = queue.leave(first);
-        while let Some(ticket) = next {
-            order.push(ticket);
-            next = queue.leave(ticket);
+    fn granted(entry: Entry) -> Ticket {
+        match entry {
+            Entry::Granted(ticket) => ticket,
+            other => panic!("{other:?}"),
         }
-        assert_eq!(order, [high, soon, soon_too, late, low]);
+    }
+
+    impl Queue {
+        fn come(&mut self, now_ns: u64, class: Class, lane: Lane, deadline_ns: Option<u64>) -> Entry {
+            self.enter(now_ns, class, lane, deadline_ns, Share::default())
+        }
+
+        /// Everybody leaves as soon as it has a place, from `first` on; the order in which they had it.
+        fn drain(&mut self, first: Ticket) -> Vec<Ticket> {
+            std::iter::successors(self.leave(first, None), |ticket| self.leave(*ticket, None)).collect()
+        }
+    }
+
+    #[test]
+    fn order_is_class_then_named_deadline_then_arrival() {
+        let mut queue = Queue::new(1, 10);
+        let first = granted(queue.come(0, Class::Low, Lane::Chat, None));
+        let low = waiting(queue.come(0, Class::Low, Lane::Chat, Some(1)));
+        let unnamed = waiting(queue.come(0, Class::Normal, Lane::Tools, None));
+        let late = waiting(queue.come(0, Class::Normal, Lane::Chat, Some(9)));
+        let soon = waiting(queue.come(0, Class::Normal, Lane::Chat, Some(5)));
+        let soon_too = waiting(queue.come(0, Class::Normal, Lane::Chat, Some(5)));
+        let high = waiting(queue.come(0, Class::High, Lane::Chat, None));
+        let order = [high, soon, soon_too, late, unnamed, low];
+        assert_eq!(order.map(|ticket| queue.position(ticket)), [0, 1, 2, 3, 4, 5].map(Some));
+        assert_eq!(queue.position(first), None);
+        assert_eq!(queue.drain(first), order);
         assert_eq!((queue.running(), queue.waiting()), (0, 0));
     }
 
     #[test]
     fn tools_go_first_and_long_work_last_within_its_class() {
         let mut queue = Queue::new(1, 10);
-        let Entry::Granted(first) = queue.enter(0, Class::Normal, Lane::Chat, None) else { panic!("a place was free") };
-        let long = waiting(queue.enter(0, Class::Normal, Lane::Long, Some(1)));
-        let chat = waiting(queue.enter(0, Class::Normal, Lane::Chat, Some(2)));
-        let tools = waiting(queue.enter(0, Class::Normal, Lane::Tools, Some(3)));
-        let urgent_long = waiting(queue.enter(0, Class::High, Lane::Long, None));
-        assert_eq!([urgent_long, tools, chat, long].map(|ticket| queue.position(ticket)), [0, 1, 2, 3].map(Some));
-        let order: Vec<_> = std::iter::successors(queue.leave(first), |ticket| queue.leave(*ticket)).collect();
-        assert_eq!(order, [urgent_long, tools, chat, long]);
+        let first = granted(queue.come(0, Class::Normal, Lane::Chat, None));
+        let long = waiting(queue.come(1, Class::Normal, Lane::Long, None));
+        let chat = waiting(queue.come(2, Class::Normal, Lane::Chat, None));
+        let tools = waiting(queue.come(3, Class::Normal, Lane::Tools, None));
+        let urgent_long = waiting(queue.come(4, Class::High, Lane::Long, None));
+        let order = [urgent_long, tools, chat, long];
+        assert_eq!(order.map(|ticket| queue.position(ticket)), [0, 1, 2, 3].map(Some));
+        assert_eq!(queue.drain(first), order);
     }
 
     #[test]
     fn long_work_never_takes_the_last_place_from_somebody_who_waits() {
         let mut queue = Queue::new(2, 10);
-        let Entry::Granted(long) = queue.enter(0, Class::Normal, Lane::Long, None) else { panic!("a place was free") };
-        let Entry::Granted(chat) = queue.enter(0, Class::Normal, Lane::Chat, None) else { panic!("a place was free") };
-        let urgent_long = waiting(queue.enter(0, Class::High, Lane::Long, None));
-        let patient = waiting(queue.enter(0, Class::Low, Lane::Chat, None));
-        assert_eq!(queue.leave(chat), Some(patient), "the other place is taken by long work already");
-        assert_eq!(queue.leave(patient), Some(urgent_long), "nobody else waits");
-        assert_eq!((queue.leave(long), queue.leave(urgent_long)), (None, None));
+        let long = granted(queue.come(0, Class::Normal, Lane::Long, None));
+        let chat = granted(queue.come(0, Class::Normal, Lane::Chat, None));
+        let urgent_long = waiting(queue.come(0, Class::High, Lane::Long, None));
+        let named_long = waiting(queue.come(0, Class::High, Lane::Long, Some(1)));
+        let patient = waiting(queue.come(0, Class::Low, Lane::Chat, None));
+        assert_eq!(queue.leave(chat, None), Some(patient), "the other place is taken by long work already");
+        assert_eq!(queue.leave(patient, None), Some(named_long), "nobody else waits");
+        assert_eq!(queue.leave(long, None), Some(urgent_long));
+        assert_eq!((queue.leave(named_long, None), queue.leave(urgent_long, None)), (None, None));
         assert_eq!((queue.running(), queue.waiting()), (0, 0));
     }
 
     #[test]
     fn a_full_list_refuses_and_a_waiter_may_give_up() {
         let mut queue = Queue::new(1, 1);
-        let Entry::Granted(first) = queue.enter(0, Class::Normal, Lane::Chat, None) else { panic!("a place was free") };
-        let second = waiting(queue.enter(0, Class::Normal, Lane::Chat, None));
-        assert_eq!(queue.enter(0, Class::High, Lane::Chat, None), Entry::Full);
-        assert_eq!(queue.leave(second), None);
-        assert_eq!(queue.leave(second), None);
-        assert_eq!(queue.leave(first), None);
+        let first = granted(queue.come(0, Class::Normal, Lane::Chat, None));
+        let second = waiting(queue.come(0, Class::Normal, Lane::Chat, None));
+        assert_eq!(queue.come(0, Class::High, Lane::Chat, None), Entry::Full);
+        assert_eq!(queue.leave(second, None), None);
+        assert_eq!(queue.leave(second, None), None);
+        assert_eq!(queue.leave(first, None), None);
         assert_eq!((queue.running(), queue.waiting()), (0, 0));
     }
 
     #[test]
     fn growing_admits_and_shrinking_takes_nobodys_place() {
         let mut queue = Queue::new(2, 10);
-        queue.enter(0, Class::Normal, Lane::Chat, None);
-        queue.enter(0, Class::Normal, Lane::Chat, None);
-        let third = waiting(queue.enter(0, Class::Normal, Lane::Chat, None));
+        queue.come(0, Class::Normal, Lane::Chat, None);
+        queue.come(0, Class::Normal, Lane::Chat, None);
+        let third = waiting(queue.come(0, Class::Normal, Lane::Chat, None));
         assert!(queue.resize(1).is_empty());
         assert_eq!(queue.running(), 2);
         assert_eq!(queue.resize(3), [third]);
     }
 
+    /// Somebody comes first and is least in every way; all who come after go before it, for a while.
+    #[test]
+    fn nobody_is_overtaken_without_end() {
+        for (class, deadline, bound) in
+            [(Class::Normal, None, 2 * 17), (Class::Normal, Some(9), 2 * 17 * 17), (Class::High, Some(9), 65 * 17 * 17)]
+        {
+            let mut queue = Queue::new(1, 10);
+            let mut runs = granted(queue.come(0, Class::Normal, Lane::Chat, None));
+            let last = waiting(queue.come(0, Class::Low, Lane::Chat, None));
+            let last = if class == Class::Normal {
+                queue.leave(last, None);
+                waiting(queue.come(0, Class::Normal, Lane::Chat, None))
+            } else {
+                last
+            };
+            let mut turns = 0;
+            while runs != last {
+                queue.come(1, class, Lane::Tools, deadline);
+                runs = queue.leave(runs, None).unwrap();
+                turns += 1;
+                assert!(turns <= bound, "{class:?} {deadline:?}");
+            }
+        }
+    }
+
+    /// Keys that always have more to ask for: what each had is in proportion to its weight, though the costs of their
+    /// requests differ by far and are known only afterwards.
+    #[test]
+    fn shares_follow_weights_within_five_percent() {
+        let keys: [(u32, u32, u64); 4] = [(1, 1, 900), (2, 2, 40), (3, 4, 333), (4, 1, 5)];
+        let mut queue = Queue::new(3, 1000);
+        let mut owners = Map::new();
+        let mut had = Map::new();
+        let mut running = vec![];
+        let mut now = 0;
+        let mut ask = |queue: &mut Queue, owners: &mut Map<Ticket, usize>, who: usize| {
+            now += 1;
+            let (key, weight, _) = keys[who];
+            let entry = queue.enter(now, Class::Normal, Lane::Chat, None, Share { key, weight, cost: 100 });
+            let (Entry::Granted(ticket) | Entry::Waiting(ticket)) = entry else { panic!("full") };
+            owners.insert(ticket, who);
+            entry
+        };
+        for who in (0..4).cycle().take(32) {
+            if let Entry::Granted(ticket) = ask(&mut queue, &mut owners, who) {
+                running.push(ticket);
+            }
+        }
+        for turn in 0..200_000_usize {
+            let place = turn % running.len();
+            let ticket = running[place];
+            let who = owners.remove(&ticket).unwrap();
+            let used = keys[who].2 * (1 + turn as u64 % 3);
+            *had.entry(who).or_insert(0_u64) += used;
+            ask(&mut queue, &mut owners, who);
+            running[place] = queue.leave(ticket, Some(used)).unwrap();
+        }
+        let (total, weights) = (had.values().sum::<u64>(), keys.iter().map(|key| u64::from(key.1)).sum::<u64>());
+        for (who, (_, weight, _)) in keys.iter().enumerate() {
+            let (share, due) = (had[&who] * weights * 100 / total, u64::from(*weight) * 100);
+            assert!(share.abs_diff(due) * 20 <= due, "key {who}: {share} of {due}");
+        }
+    }
+
+    #[test]
+    fn who_was_away_has_saved_nothing_up_and_who_took_much_is_not_forgiven() {
+        let share = |key| Share { key, weight: 1, cost: 100 };
+        let mut queue = Queue::new(1, 100);
+        let mut runs = granted(queue.enter(0, Class::Normal, Lane::Chat, None, share(1)));
+        for _ in 0..20 {
+            queue.enter(0, Class::Normal, Lane::Chat, None, share(1));
+            runs = queue.leave(runs, Some(100)).unwrap();
+        }
+        let news: Vec<_> = (0..3).map(|_| waiting(queue.enter(1, Class::Normal, Lane::Chat, None, share(2)))).collect();
+        let olds: Vec<_> = (0..3).map(|_| waiting(queue.enter(1, Class::Normal, Lane::Chat, None, share(1)))).collect();
+        assert_eq!(queue.drain(runs), [news[0], olds[0], news[1], olds[1], news[2], olds[2]]);
+    }
+
     proptest! {
-        /// Whatever happens, places are never exceeded, nobody waits beside a free place, and everyone can leave.
+        /// Whatever happens, places are never exceeded, nobody waits beside a free place, positions are places in the
+        /// list, and everyone can leave.
         #[test]
-        fn work_is_conserved(places in 1usize..5, steps in proptest::collection::vec((0u8..4, 0u8..3, 0u64..100), 0..200)) {
+        fn work_is_conserved(
+            places in 1usize..5,
+            steps in proptest::collection::vec((0u8..6, 0u8..3, 0u64..100, 0u32..4), 0..300),
+        ) {
             let mut queue = Queue::new(places, 50);
             let mut live: Vec<Ticket> = vec![];
-            for (at, (what, class, deadline)) in steps.into_iter().enumerate() {
-                if what == 0 && !live.is_empty() {
+            for (at, (what, class, deadline, key)) in steps.into_iter().enumerate() {
+                if what >= 4 && !live.is_empty() {
                     let ticket = live.swap_remove(usize::try_from(deadline).unwrap_or(0) % live.len());
-                    queue.leave(ticket);
+                    queue.leave(ticket, (what == 5).then_some(deadline));
                 } else {
                     let lane = Lane::from_number(what % 3).unwrap_or(Lane::Chat);
-                    match queue.enter(at as u64, Class::from_number(class).unwrap_or(Class::Low), lane, Some(deadline)) {
+                    let class = Class::from_number(class).unwrap_or(Class::Low);
+                    let share = Share { key, weight: key + 1, cost: deadline };
+                    match queue.enter(at as u64, class, lane, (deadline > 50).then_some(deadline), share) {
                         Entry::Granted(ticket) | Entry::Waiting(ticket) => live.push(ticket),
                         Entry::Full => prop_assert_eq!(queue.waiting(), 50),
                     }
@@ -297,11 +442,13 @@ mod tests {
                 prop_assert!(queue.running() <= places);
                 prop_assert!(queue.waiting() == 0 || queue.running() == places);
                 prop_assert_eq!(queue.running() + queue.waiting(), live.len());
+                prop_assert!(live.iter().filter_map(|ticket| queue.position(*ticket)).all(|place| place < queue.waiting()));
             }
             for ticket in live {
-                queue.leave(ticket);
+                queue.leave(ticket, None);
             }
             prop_assert_eq!((queue.running(), queue.waiting()), (0, 0));
+            prop_assert!(queue.rooms.iter().all(|room| room.len() == 0 && room.short() == 0));
         }
     }
 }
