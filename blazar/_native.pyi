@@ -33,6 +33,9 @@ class Inbound:
     @property
     def body_bytes(self) -> int: ...
     @property
+    def cost(self) -> tuple[int, int]:
+        """About how many tokens the prompt and the answer may come to."""
+    @property
     def has_tools(self) -> bool: ...
     @property
     def has_images(self) -> bool: ...
@@ -173,6 +176,9 @@ class Exchange:
     def usage(self) -> tuple[int, int, int] | None:
         """Prompt, cached and completion tokens."""
     @property
+    def pieces(self) -> int:
+        """Pieces of the answer that came; engines send about one for each token."""
+    @property
     def started(self) -> bool:
         """The client has been given bytes, so that a failure is an event in the stream."""
     @property
@@ -267,9 +273,7 @@ class Budget:
     since 1970 and ``day`` days since then, both UTC.
     """
 
-    def __new__(
-        cls, rpm: int, tpm: int, daily: int, concurrent: int, day: int, used_today: int
-    ) -> Budget: ...
+    def __new__(cls, rpm: int, tpm: int, daily: int, concurrent: int, day: int, used_today: int) -> Budget: ...
     def limit(self, rpm: int, tpm: int, daily: int, concurrent: int) -> None:
         """The bounds changed; what is used stays used."""
     def take(self, now_ns: int, civil_s: int, tokens: int) -> tuple[str, int | None] | None:

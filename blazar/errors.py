@@ -28,6 +28,15 @@ class BlazarError(Exception):
         self.retry_after = retry_after
 
 
+class KeysOff(BlazarError):
+    """Keys are managed by keys, and there is none yet."""
+
+    code, status, summary = "KEYS_OFF", 403, "there are no keys yet, so nobody may manage them over HTTP"
+
+    def __init__(self) -> None:
+        super().__init__("There are no API keys yet. The first is made on the machine itself: blazar keys add NAME")
+
+
 class Internal(BlazarError):
     """A fault of ours. The trace id leads to the log; the reader gets no traceback."""
 
@@ -218,6 +227,19 @@ class RateLimited(BlazarError):
     """A key's budget is spent; ``retry_after`` is exact."""
 
     code, status, summary = "RATE_LIMITED", 429, "a key's budget is spent; Retry-After is exact"
+
+    def __init__(self, key: str, bound: str, limit: int, retry_after: float | None) -> None:
+        what = {
+            "rpm": f"{limit} requests a minute",
+            "tpm": f"{limit} tokens a minute",
+            "daily_tokens": f"{limit} tokens a day (UTC)",
+            "max_concurrent": f"{limit} requests at once",
+        }[bound]
+        when = "when one of them is over" if retry_after is None else f"in {retry_after:.3g} s"
+        super().__init__(f"The key '{key}' may have {what} ({bound}), and has had them. Try again {when}.")
+        self.key = key
+        self.bound = bound
+        self.retry_after = 1.0 if retry_after is None else retry_after
 
 
 class EngineCrashed(BlazarError):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from blazar import store
 from blazar.admission.gate import Gate
+from blazar.admission.keys import Keys
 from blazar.clock import Clock, SystemClock
 from blazar.errors import EngineCrashed, ShuttingDown
 from blazar.models.catalogue import Catalogue
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 class Node:
     """One running Blazar. Parts are public: the gateway reads them, nobody replaces them."""
 
-    def __init__(self, config: Config, paths: Paths) -> None:
+    def __init__(self, config: Config, paths: Paths, owner: str = "") -> None:
+        """``owner`` is a secret that opens everything, for whoever may read this machine's files."""
         self.config = config
         self.paths = paths
         self.clock: Clock = SystemClock()
@@ -35,6 +37,7 @@ class Node:
         self.store = store.open(paths.database)
         self.catalogue = Catalogue(self.store)
         self.fleet = Fleet(config, paths, self.catalogue, self.store, self.events, self.clock)
+        self.keys = Keys(paths.config_file, config.keys, self.store.usage, self.clock, owner)
         self.gate = Gate(config.admission, self.clock)
         self.relay = Relay(config.relay)
         # What is to hear that Blazar stops, before its parts do.
@@ -56,6 +59,7 @@ class Node:
         # What an earlier life was killed over will not go on.
         self.store.responses.abandoned(json.dumps({"code": "server_error", "message": "Blazar was stopped."}))
         self.relay.start()
+        self.keys.start()
         # What exists now stays for good: the collector need not look at it again, nor often at what a request makes,
         # which is freed by its reference counts.
         gc.collect()
@@ -71,6 +75,7 @@ class Node:
         self.gate.close(leaving)
         await self.fleet.stop()
         self._deaf()
+        self.keys.stop()
         self.store.close()
 
     def _heard(self, event: Event) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from blazar import _native
 from blazar.errors import AllSlotsBusy
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 HIGH, NORMAL, LOW = 0, 1, 2
 # The lane of what is neither an agent's turn nor long work; requests for text say theirs.
 CHAT = 1
+
+
+class Share(NamedTuple):
+    """Whose a request is (0 where there are no keys), the key's weight, and what it may cost, in tokens."""
+
+    key: int = 0
+    weight: int = 1
+    cost: int = 1
+
+
+_ALONE = Share()
 
 
 class Line:
@@ -40,10 +51,10 @@ class Line:
         """Seconds until somebody with so many before him has a place, if turns stay as long as they are."""
         return (before + 1) * self.turn_s / self.slots
 
-    def leave(self, ticket: int) -> None:
+    def leave(self, ticket: int, used: int | None) -> None:
         """Free the place, or give up waiting; wakes whoever is next."""
         self.waiters.pop(ticket, None)
-        woken = self.queue.leave(ticket)
+        woken = self.queue.leave(ticket, used)
         if woken is not None:
             waiter = self.waiters.pop(woken, None)
             if waiter is not None and not waiter.done():
@@ -53,14 +64,15 @@ class Line:
 class Place:
     """A request's turn: ``async with``, or ``await enter()`` and then ``leave()``, which may be called twice."""
 
-    __slots__ = ("_deadline_ns", "_gate", "_held_ns", "_lane", "_line", "_priority", "_ticket", "waited_ns")
+    __slots__ = ("_deadline_ns", "_gate", "_held_ns", "_lane", "_line", "_priority", "_share", "_ticket", "waited_ns")
 
-    def __init__(self, gate: Gate, line: Line, priority: int, lane: int, deadline_ns: int | None) -> None:
+    def __init__(self, gate: Gate, line: Line, priority: int, lane: int, deadline_ns: int | None, share: Share) -> None:
         self._gate = gate
         self._line = line
         self._priority = priority
         self._lane = lane
         self._deadline_ns = deadline_ns
+        self._share = share
         self._ticket: int | None = None
         self._held_ns = 0
         self.waited_ns = 0
@@ -75,7 +87,7 @@ class Place:
         """Wait for a place. Raises AllSlotsBusy at once when the list is full, or when the wait reaches its bound."""
         clock, line = self._gate.clock, self._line
         came = clock.monotonic_ns()
-        entry = line.queue.enter(came, self._priority, self._lane, self._deadline_ns)
+        entry = line.queue.enter(came, self._priority, self._lane, self._deadline_ns, *self._share)
         if entry is None:
             raise self._busy()
         self._ticket, granted = entry
@@ -95,13 +107,13 @@ class Place:
         self._held_ns = clock.monotonic_ns()
         self.waited_ns = self._held_ns - came
 
-    def leave(self) -> None:
-        """Give the place, or the hope for it, back."""
+    def leave(self, used: int | None = None) -> None:
+        """Give the place, or the hope for it, back; ``used`` are the tokens that it came to."""
         ticket, self._ticket = self._ticket, None
         if ticket is not None:
             if self._held_ns:
                 self._line.took((self._gate.clock.monotonic_ns() - self._held_ns) / 1e9)
-            self._line.leave(ticket)
+            self._line.leave(ticket, used)
 
     async def __aenter__(self) -> Place:
         await self.enter()
@@ -140,12 +152,13 @@ class Gate:
         priority: int = NORMAL,
         lane: int = CHAT,
         deadline_ns: int | None = None,
+        share: Share = _ALONE,
     ) -> Place:
         """A turn at ``instance``, which decodes ``slots`` sequences at once. ``deadline_ns`` is monotonic."""
         line = self._lines.get(instance)
         if line is None:
             line = self._lines[instance] = Line(name, slots, self.settings.queue_per_model)
-        return Place(self, line, priority, lane, deadline_ns)
+        return Place(self, line, priority, lane, deadline_ns, share)
 
     def counts(self, instance: Hashable) -> tuple[int, int]:
         """How many hold a place and how many wait."""

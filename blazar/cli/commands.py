@@ -29,6 +29,7 @@ ENTRIES = (
     Entry("mmproj", MODELS, "Give a model the projector that lets it see.", "models:mmproj"),
     Entry("rm", MODELS, "Remove models.", "models:remove"),
     Entry("config", SETTINGS, "See and change the settings.", "config:config"),
+    Entry("keys", SETTINGS, "Say who may ask, for what, and for how much.", "keys:keys"),
     Entry("doctor", SETTINGS, "Check this installation and say what to mend.", "doctor:doctor"),
     Entry("completions", SETTINGS, "Print the completion script of a shell.", "completions:completions"),
     Entry("push", REFUSED, "Models stay here.", "refused:push"),

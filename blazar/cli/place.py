@@ -19,6 +19,7 @@ class _Record(msgspec.Struct):
     pid: int
     host: str
     port: int
+    secret: str = ""
 
 
 def url(host: str, port: int) -> str:
@@ -29,7 +30,10 @@ def url(host: str, port: int) -> str:
 
 def client(paths: Paths, config: Config) -> Client:
     """A client of the daemon of this home: of the one that runs, else of the one that the settings describe."""
-    return Client(_address(paths, config), os.environ.get("BLAZAR_API_KEY"))
+    record = _record(paths)
+    address = url(record.host, record.port) if record else url(config.server.host, config.server.port)
+    # Whoever may read the daemon's record owns it, and needs no key.
+    return Client(address, os.environ.get("BLAZAR_API_KEY") or (record.secret if record else None) or None)
 
 
 def here() -> tuple[Paths, Config]:
@@ -38,12 +42,10 @@ def here() -> tuple[Paths, Config]:
     return paths, load(paths)
 
 
-def _address(paths: Paths, config: Config) -> str:
-    # A daemon may have been started on another port than the settings name; the record that it leaves says where.
+def _record(paths: Paths) -> _Record | None:
+    """What the daemon of this home left, if it lives; it may be at another port than the settings name."""
     try:
         record = msgspec.json.decode((paths.run / "daemon.json").read_bytes(), type=_Record)
     except (OSError, msgspec.DecodeError):
-        record = None
-    if record is not None and Path(f"/proc/{record.pid}").exists():
-        return url(record.host, record.port)
-    return url(config.server.host, config.server.port)
+        return None
+    return record if Path(f"/proc/{record.pid}").exists() else None

@@ -35,14 +35,14 @@ def put(paths: Paths, key: str, text: str) -> options.Value:
     option = options.find(key)
     value = options.parse(option, text, f"'{key}'")
 
-    def change(document: TOMLDocument) -> None:
+    def edit(document: TOMLDocument) -> None:
         import tomlkit  # noqa: PLC0415 (slow to import, and most commands never write)
 
         if option.section not in document:
             document[option.section] = tomlkit.table()
         document[option.section][option.name] = list(value) if isinstance(value, tuple) else value
 
-    _change(paths, change)
+    change(paths, edit)
     return value
 
 
@@ -54,7 +54,7 @@ def drop(paths: Paths, key: str) -> bool:
     section, _, name = key.partition(".")
     dropped = False
 
-    def change(document: TOMLDocument) -> None:
+    def edit(document: TOMLDocument) -> None:
         nonlocal dropped
         table = document.get(section)
         if name and isinstance(table, dict) and name in table:
@@ -66,7 +66,7 @@ def drop(paths: Paths, key: str) -> bool:
             del document[section]
             dropped = True
 
-    _change(paths, change)
+    change(paths, edit)
     if not dropped:
         options.find(key)
     return dropped
@@ -99,7 +99,8 @@ def backups(paths: Paths) -> tuple[Path, ...]:
     return tuple(sorted(file.parent.glob(f"{file.name}.2*Z")))
 
 
-def _change(paths: Paths, change: Callable[[TOMLDocument], None]) -> None:
+def change(paths: Paths, edit: Callable[[TOMLDocument], None]) -> None:
+    """Have ``edit`` change the file's document; all or nothing, and one at a time."""
     import tomlkit  # noqa: PLC0415 (slow to import, and most commands never write)
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
 
@@ -110,7 +111,7 @@ def _change(paths: Paths, change: Callable[[TOMLDocument], None]) -> None:
             document = tomlkit.parse(text)
         except TOMLKitError as fault:
             raise ConfigError(f"{file} is not valid TOML: {fault}. Mend it: blazar config edit") from fault
-        change(document)
+        edit(document)
         write(paths, tomlkit.dumps(document))
 
 

@@ -10,12 +10,13 @@ from typing import Any, Literal, TypeGuard
 import msgspec
 
 from blazar.config.paths import Paths
-from blazar.config.schema import Config
+from blazar.config.schema import Config, KeyEntry
 from blazar.errors import ConfigError
 
 Source = Literal["default", "file", "environment"]
 
-_SECTIONS: tuple[str, ...] = Config.__struct_fields__
+_KEYS = "keys"
+_SECTIONS: tuple[str, ...] = tuple(name for name in Config.__struct_fields__ if name != _KEYS)
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -38,7 +39,14 @@ def load(paths: Paths, env: Mapping[str, str] | None = None) -> Config:
     for key, value in overrides.items():
         section, _, name = key.partition(".")
         tables.setdefault(section, {})[name] = value
-    return msgspec.convert(tables, Config) if tables else Config()
+    config = msgspec.convert(tables, Config) if tables else Config()
+    if not env.get("BLAZAR_KEYS"):
+        return config
+    from blazar.config import keys  # noqa: PLC0415 (few have any)
+
+    config = msgspec.structs.replace(config, keys=(*config.keys, *keys.from_environment(env)))
+    keys.check(config.keys, f"The variable {keys.VARIABLE}")
+    return config
 
 
 def explain(paths: Paths, env: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
@@ -57,7 +65,7 @@ def explain(paths: Paths, env: Mapping[str, str] | None = None) -> tuple[Setting
     return tuple(settings)
 
 
-def read(file: Path) -> dict[str, dict[str, Any]]:
+def read(file: Path) -> dict[str, Any]:
     """The checked tables of a config file; none if there is no file."""
     try:
         text = file.read_text("utf-8")
@@ -69,7 +77,7 @@ def read(file: Path) -> dict[str, dict[str, Any]]:
     return check(text, file)
 
 
-def check(text: str, file: Path) -> dict[str, dict[str, Any]]:
+def check(text: str, file: Path) -> dict[str, Any]:
     """The tables of a config's text, found to be right; ``file`` is only named in the :class:`ConfigError`."""
     import tomllib  # noqa: PLC0415 (most commands find no file)
 
@@ -80,12 +88,22 @@ def check(text: str, file: Path) -> dict[str, dict[str, Any]]:
     if not tables:
         return {}
     try:
-        msgspec.convert(tables, Config)
+        config = msgspec.convert(tables, Config)
     except msgspec.ValidationError as fault:
-        raise _explained(tables, text, file) or ConfigError(f"{file}: {fault}.") from fault
-    if any(value != value for table in tables.values() for value in table.values()):  # noqa: PLR0124 (only NaN does)
+        raise _explained(tables, text, file) or ConfigError(f"{file}: {fault}.") from None
+    if config.keys:
+        from blazar.config import keys  # noqa: PLC0415 (few have any)
+
+        keys.check(config.keys, f"{file}")
+    sections = (table for name, table in tables.items() if name != _KEYS)
+    if any(value != value for table in sections for value in table.values()):  # noqa: PLR0124 (only NaN does)
         raise _explained(tables, text, file) or ConfigError(f"{file}: a number is missing.")
     return tables
+
+
+def entries(tables: object) -> tuple[KeyEntry, ...]:
+    """The keys of a checked file."""
+    return msgspec.convert(tables, tuple[KeyEntry, ...])
 
 
 def from_environment(env: Mapping[str, str]) -> dict[str, Any]:
@@ -130,6 +148,12 @@ def _explained(tables: Mapping[str, Any], text: str, file: Path) -> ConfigError 
 
     known = options.table()
     for section, table in tables.items():
+        if section == _KEYS:
+            if not _fits({section: table}):
+                from blazar.config import keys  # noqa: PLC0415 (only for a wrong one)
+
+                return keys.explain(table, _place(text, file, section))
+            continue
         if section not in _SECTIONS:
             hint = options.closest(section, list(_SECTIONS))
             return ConfigError(f"{_place(text, file, section)}: there is no section '{section}'.{hint}")
@@ -147,12 +171,13 @@ def _explained(tables: Mapping[str, Any], text: str, file: Path) -> ConfigError 
     return None
 
 
-def _fits(tables: dict[str, dict[str, Any]]) -> bool:
+def _fits(tables: dict[str, Any]) -> bool:
     try:
         msgspec.convert(tables, Config)
     except msgspec.ValidationError:
         return False
-    return all(value == value for table in tables.values() for value in table.values())  # noqa: PLR0124
+    sections = (table for name, table in tables.items() if name != _KEYS)
+    return all(value == value for table in sections for value in table.values())  # noqa: PLR0124
 
 
 def _is_table(value: object) -> TypeGuard[dict[str, Any]]:

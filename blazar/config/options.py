@@ -59,6 +59,8 @@ def table() -> dict[str, Option]:
     """Every option by its key, in the order of the schema."""
     found: dict[str, Option] = {}
     for section in inspect.type_info(Config).fields:  # type: ignore[attr-defined]
+        if not isinstance(section.type, inspect.StructType):
+            continue  # the keys, of which there may be many
         for field in section.type.fields:
             option = _option(section.encode_name, field)
             found[option.key] = option

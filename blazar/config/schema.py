@@ -119,6 +119,22 @@ class Responses(Section, frozen=True):
     keep_days: Annotated[float, Meta(ge=0, description="days that a kept response stays")] = 30
 
 
+class KeyEntry(Section, frozen=True):
+    """One API key. As soon as there is one, nothing is answered without."""
+
+    name: Annotated[str, Meta(description="what the key is called")]
+    key: Annotated[str, Meta(description="the SHA-256 of its secret, as 'sha256:...', or the secret itself")]
+    hint: Annotated[str, Meta(description="the first characters of the secret, to know it by")] = ""
+    models: Annotated[
+        tuple[str, ...], Meta(description="models that it may use, with * for any characters; none: all, and manage")
+    ] = ()
+    rpm: Annotated[Count, Meta(description="requests a minute; 0: no bound")] = 0
+    tpm: Annotated[Count, Meta(description="tokens a minute; 0: no bound")] = 0
+    daily_tokens: Annotated[Count, Meta(description="tokens in a day of UTC; 0: no bound")] = 0
+    max_concurrent: Annotated[Count, Meta(description="requests at once; 0: no bound")] = 0
+    weight: Annotated[int, Meta(ge=1, le=1000, description="share of a busy model, beside other keys'")] = 1
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The whole file."""
 
@@ -129,3 +145,4 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     relay: Relay = Relay()
     models: Models = Models()
     responses: Responses = Responses()
+    keys: tuple[KeyEntry, ...] = ()

@@ -25,7 +25,9 @@ from blazar.gateway.anthropic.messages import CountTokens, Messages
 from blazar.gateway.batches import Batches
 from blazar.gateway.control.engine import EngineTool, EngineView, Infill
 from blazar.gateway.control.health import Errors, Health
+from blazar.gateway.control.keys import ApiKeys, RotateKey
 from blazar.gateway.control.requests import CancelRequest, OneRequest, Requests
+from blazar.gateway.due import Scope, rates
 from blazar.gateway.guard import Guard
 from blazar.gateway.ollama.create import Blob, Create
 from blazar.gateway.ollama.manage import Account, Copy, Delete, Pull, Push
@@ -106,6 +108,8 @@ def routes(node: Node, live: set[Context]) -> dict[str, Any]:
         "/api/delete": Delete(node),
         "/api/pull": Pull(node),
         "/api/errors": Errors(),
+        "/api/keys": ApiKeys(node),
+        "/api/keys/rotate": RotateKey(node),
         "/infill": Infill(node),
         "/slots": EngineView(node, "/slots"),
         "/props": EngineView(node, "/props"),
@@ -120,7 +124,7 @@ def routes(node: Node, live: set[Context]) -> dict[str, Any]:
 
 def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
     """The whole ASGI app over ``node``, which its lifespan starts and stops, or the signal ``close_on`` stops."""
-    app = falcon.asgi.App()
+    app = falcon.asgi.App(middleware=[Scope()])
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=msgspec.json.encode)
     app.add_error_handler(BlazarError, _refused)
     app.add_error_handler(falcon.HTTPError, _falcon_error)
@@ -133,7 +137,7 @@ def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
     server = node.config.server
     return Shell(
         app,
-        Guard(server),
+        Guard(server, node.keys),
         startup=partial(_start, node),
         shutdown=node.stop,
         cors_origins=server.cors_origins,
@@ -159,9 +163,10 @@ async def _refused(req: Request, resp: Response, error: BlazarError, params: dic
         resp.stream = None
         resp.data = context.failed(error)
         return
-    rendered = errors.render(error, errors.dialect_of(context.path, req.scope["headers"]), context.trace)
+    dialect = errors.dialect_of(context.path, req.scope["headers"])
+    rendered = errors.render(error, dialect, context.trace)
     resp.status = rendered.status
-    for name, value in rendered.headers:
+    for name, value in (*rendered.headers, *rates(context, dialect)):
         resp.set_header(name, value)
     resp.stream = None
     resp.data = rendered.body

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from blazar.errors import BadRequest, BlazarError, Conflict, Internal, NotFound
+from blazar.errors import BadRequest, BlazarError, Conflict, Internal, NotFound, RateLimited, Unauthorized
 from blazar.gateway import errors
+from blazar.gateway.due import mine
 from blazar.gateway.errand import Errand
 from blazar.gateway.exchange import parse, run
 from blazar.store import BatchRow
@@ -38,6 +39,7 @@ class Batch(msgspec.Struct, kw_only=True):
 
     id: str
     dialect: str
+    owner: str = ""
     status: Status = "validating"
     endpoint: str = ""
     source: str = ""
@@ -123,23 +125,30 @@ class Batches:
         self.keep(batch)
         self._begin(batch)
 
-    def get(self, id: str, dialect: str) -> Batch:  # noqa: A002  (it is one)
-        """The batch as it stands. Raises NotFound."""
+    def get(self, id: str, dialect: str, errand: Errand) -> Batch:  # noqa: A002  (it is one)
+        """The batch as it stands. Raises NotFound, also where it is another key's."""
+        batch = self._find(id, dialect)
+        if batch is None or not mine(errand, batch.owner):
+            raise NotFound(f"batch '{id[:80]}'")
+        return batch
+
+    def _find(self, id: str, dialect: str) -> Batch | None:  # noqa: A002
         live = self._live.get(id)
         if live is not None and live[0].dialect == dialect:
             return live[0]
         row = self._node.store.batches.get(id)
         if row is None or row.dialect != dialect:
-            raise NotFound(f"batch '{id[:80]}'")
+            return None
         return msgspec.json.decode(row.state, type=Batch)
 
-    def list(self, dialect: str) -> list[Batch]:
-        """Every batch of a dialect, the newest first."""
-        return [self.get(row.id, dialect) for row in self._node.store.batches.list(dialect)]
+    def list(self, dialect: str, errand: Errand) -> list[Batch]:
+        """Every batch of a dialect that is there for the key, the newest first."""
+        found = (self._find(row.id, dialect) for row in self._node.store.batches.list(dialect))
+        return [batch for batch in found if batch is not None and mine(errand, batch.owner)]
 
-    def cancel(self, id: str, dialect: str) -> Batch:  # noqa: A002
+    def cancel(self, id: str, dialect: str, errand: Errand) -> Batch:  # noqa: A002
         """Begin no further line of it. Raises NotFound; Conflict when it is over."""
-        batch = self.get(id, dialect)
+        batch = self.get(id, dialect, errand)
         if batch.over:
             raise Conflict(f"The batch '{id[:80]}' is over: {batch.status}.")
         if not batch.cancelling_ns:
@@ -148,9 +157,9 @@ class Batches:
             self.keep(batch)
         return batch
 
-    def delete(self, id: str, dialect: str) -> None:  # noqa: A002
+    def delete(self, id: str, dialect: str, errand: Errand) -> None:  # noqa: A002
         """Let it go. Raises NotFound; Conflict while it runs."""
-        if not self.get(id, dialect).over:
+        if not self.get(id, dialect, errand).over:
             raise Conflict(f"The batch '{id[:80]}' still runs; cancel it first.")
         self._node.store.batches.delete(id)
 
@@ -213,18 +222,33 @@ class Batches:
 
     async def _one(self, batch: Batch, dialect: Dialect, line: Line) -> None:
         trace = f"plm-{secrets.token_hex(6)}-1"
-        errand = Errand(trace, {b"x-blazar-priority": b"low"})
         try:
-            outcome = Outcome(line.custom_id, "succeeded", 200, trace, await dialect.answer(errand, line))
+            body = await self._answer(batch, dialect, line, trace)
+            outcome = Outcome(line.custom_id, "succeeded", 200, trace, body)
         except BlazarError as error:
             outcome = _errored(batch, line, trace, error)
         except Exception:  # noqa: BLE001  (one line's fault is no other's)
             _log.exception("batch %s, line '%s'", batch.id, line.custom_id)
             outcome = _errored(batch, line, trace, Internal(trace))
-        finally:
-            errand.give_everything_back()
         if not self._leaving:
             self._settle(batch, dialect, outcome)
+
+    async def _answer(self, batch: Batch, dialect: Dialect, line: Line, trace: str) -> bytes:
+        """A line in the name of the batch's key. Nobody waits, so it waits for the key's budget."""
+        while True:
+            key = self._node.keys.named(batch.owner) if batch.owner else None
+            if key is None and batch.owner and self._node.keys.on:
+                raise Unauthorized
+            errand = Errand(trace, {b"x-blazar-priority": b"low"}, key)
+            try:
+                return await dialect.answer(errand, line)
+            except RateLimited as error:
+                if batch.cancelling_ns or time_ns() - batch.created_ns > LIFE_NS:
+                    raise
+                wait_s = error.retry_after or 1.0
+            finally:
+                errand.give_everything_back()
+            await asyncio.sleep(min(wait_s, 60))
 
     def _settle(self, batch: Batch, dialect: Dialect, outcome: Outcome) -> None:
         dialect.write(batch, outcome)

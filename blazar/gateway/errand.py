@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from blazar._native import Exchange
     from blazar.admission.gate import Place
+    from blazar.admission.keys import Key
     from blazar.errors import BlazarError
     from blazar.relay.delivery import Delivery
 
@@ -25,10 +26,13 @@ class Errand:
     __slots__ = (
         "_id",
         "_returns",
+        "charged",
+        "cost",
         "created_ns",
         "delivery",
         "exchange",
         "headers",
+        "key",
         "load_ns",
         "model",
         "normalised",
@@ -36,14 +40,20 @@ class Errand:
         "place",
         "queue_ns",
         "refusal",
+        "spent",
         "started_ns",
         "trace",
-        "usage",
         "warnings",
     )
 
-    def __init__(self, trace: str, headers: dict[bytes, bytes]) -> None:
+    def __init__(self, trace: str, headers: dict[bytes, bytes], key: Key | None = None) -> None:
         self.trace = trace
+        # In whose name; what it may cost in tokens of prompt and answer, and whether the key has been charged for that;
+        # what it came to.
+        self.key = key
+        self.cost = (0, 0)
+        self.charged = False
+        self.spent: tuple[int, int] | None = None
         self.headers = headers
         self._id = ""
         self._returns: list[Callable[[], object]] = []
@@ -59,7 +69,6 @@ class Errand:
         self.refusal: BlazarError | None = None
         self.load_ns = 0
         self.queue_ns = 0
-        self.usage: tuple[int, int, int] | None = None
         self.warnings: list[str] = []
         self.normalised: list[str] = []
 
@@ -74,6 +83,15 @@ class Errand:
         """The header of that lower-case name."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
+
+    @property
+    def owner(self) -> str:
+        """The key's name, for what is kept; nothing without keys."""
+        return "" if self.key is None else self.key.name
+
+    def now_ns(self) -> int:
+        """Civil time."""
+        return time_ns()
 
     def finally_do(self, give_back: Callable[[], object]) -> None:
         """Call ``give_back`` when it is over."""

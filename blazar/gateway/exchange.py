@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from blazar import _native
-from blazar.admission.gate import CHAT, HIGH, LOW, NORMAL
 from blazar.errors import (
     AllSlotsBusy,
     BadGateway,
@@ -30,6 +29,8 @@ from blazar.errors import (
 from blazar.gateway import structured
 from blazar.gateway.body import whole
 from blazar.gateway.context import UNCACHED
+from blazar.gateway.due import charge, chosen, rates
+from blazar.gateway.turn import asked_context, enter, heavy
 from blazar.models import overlay
 from blazar.relay.delivery import Reason
 
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 
 _DEATH_S = 0.25
 _CALL_LIMIT = 16 * 1024 * 1024
-_HEAVY = 64 * 1024
-_PRIORITIES = {"high": HIGH, "low": LOW}
 
 
 async def read(node: Node, route: str, req: Request) -> _native.Inbound:
@@ -84,8 +83,7 @@ async def _with_pictures(node: Node, inbound: _native.Inbound, body: bytes) -> _
 
 async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
     """Have the request's model loaded and held until the request is over."""
-    model = node.catalogue.find(inbound.model)
-    errand.model = model.name
+    model = chosen(node, errand, inbound.model)
     if (
         not inbound.load_only
         and "completion" not in model.capabilities
@@ -102,6 +100,7 @@ async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
     sees = not inbound.plain and inbound.has_images
     if sees and not model.projector:
         raise VisionProjectorMissing(model.name)
+    charge(errand, *((0, 0) if inbound.load_only else inbound.cost))
     before = monotonic_ns()
     context = inbound.num_ctx or asked_context(errand)
     held = await node.fleet.ensure_ready(runs(node, model), context=context, sees=sees)
@@ -198,6 +197,7 @@ async def answer(
             ("server-timing", _timing(context, exchange)),
             *extra,
             *told(context, inbound),
+            *rates(context, inbound.route),
         )
     )
 
@@ -239,7 +239,7 @@ async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_
     instance = (await lease(node, errand, inbound)).instance
     if not inbound.plain:
         _check_schema(errand, inbound, instance.family)
-    await enter(node, errand, instance, lane=inbound.lane, heavy=_heavy(inbound))
+    await enter(node, errand, instance, lane=inbound.lane, heavy=heavy(inbound))
     exchange = _native.Exchange(
         inbound,
         family=instance.family,
@@ -348,31 +348,13 @@ def _raise_fault(errand: Errand, exchange: _native.Exchange, instance: Instance)
         raise error_of(exchange.fault, instance)
 
 
-def _heavy(inbound: _native.Inbound) -> bool:
-    """Its prompt alone keeps an engine busy for long; images are many bytes and few tokens."""
-    return inbound.body_bytes > _HEAVY and not inbound.has_images
-
-
-async def enter(node: Node, errand: Errand, instance: Instance, *, lane: int = CHAT, heavy: bool = False) -> None:
-    """Wait for a place at ``instance``, held until the errand is over. ``heavy`` costs one class."""
-    asked = errand.header(b"x-blazar-priority")
-    priority = NORMAL if asked is None else _PRIORITIES.get(asked, NORMAL)
-    place = node.gate.place(
-        instance.generation,
-        instance.name,
-        instance.slots,
-        priority=min(priority + heavy, LOW),
-        lane=lane,
-        deadline_ns=_deadline(errand),
-    )
-    errand.place = place
-    errand.finally_do(place.leave)
-    await place.enter()
-    errand.queue_ns = place.waited_ns
-
-
 def _settle(node: Node, errand: Errand, exchange: _native.Exchange, delivery: Delivery) -> None:
-    errand.usage = exchange.usage
+    """What it came to; where that was cut off, what was read of it and what had come."""
+    usage = exchange.usage
+    if usage is not None:
+        errand.spent = (usage[0], usage[2])
+    elif exchange.fault is None or exchange.pieces:
+        errand.spent = (errand.cost[0], exchange.pieces)
     node.relay.close(delivery)
 
 
@@ -385,25 +367,6 @@ async def _explain(instance: Instance) -> Reason:
         return Reason("cut", BadGateway.code, f"The engine that runs '{instance.model.name}' closed the connection.")
     death = instance.death()
     return Reason("crashed", EngineCrashed.code, death.message)
-
-
-def asked_context(errand: Errand) -> int | None:
-    """Tokens of context that a header asks for."""
-    return _number(errand, b"x-blazar-num-ctx")
-
-
-def _deadline(errand: Errand) -> int | None:
-    wait_ms = _number(errand, b"x-blazar-deadline-ms")
-    return None if wait_ms is None else errand.started_ns + wait_ms * 1_000_000
-
-
-def _number(errand: Errand, header: bytes) -> int | None:
-    value = errand.header(header)
-    if value is None:
-        return None
-    if not value.isdecimal() or len(value) > 12:
-        raise BadRequest(f"The header {header.decode()} takes a whole number; it has '{value[:40]}'.")
-    return int(value)
 
 
 def _timing(errand: Errand, exchange: _native.Exchange) -> str:

@@ -6,8 +6,10 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from blazar.errors import HostForbidden, PayloadTooLarge
+from blazar.gateway.due import identify
 
 if TYPE_CHECKING:
+    from blazar.admission.keys import Keys
     from blazar.config.schema import Server
     from blazar.gateway.context import Context
 
@@ -29,7 +31,8 @@ class Guard:
     by a name of its own (DNS rebinding) carries that name.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, keys: Keys | None = None) -> None:
+        self._keys = keys
         self._max_body = server.max_body_bytes
         self._open = not is_loopback(server.host)
         self._known: set[str] = {"localhost", "127.0.0.1", "[::1]", server.host.lower()}
@@ -44,6 +47,11 @@ class Guard:
             return
         if length.isdecimal() and int(length) > self._max_body:
             raise PayloadTooLarge(self._max_body)
+
+    def identify(self, context: Context) -> None:
+        """Whose request it is. Raises Unauthorized."""
+        if self._keys is not None:
+            identify(self._keys, context)
 
     @property
     def max_body(self) -> int:

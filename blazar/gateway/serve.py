@@ -29,7 +29,9 @@ def worker_app() -> Shell:
 
     die_with_parent()
     paths = Paths.from_env()
-    return create_app(Node(load(paths, os.environ), paths), close_on=CLOSE)
+    daemon = detach.running(paths)
+    owner = daemon.secret if daemon is not None else ""
+    return create_app(Node(load(paths, os.environ), paths, owner), close_on=CLOSE)
 
 
 def serve(config: Config, paths: Paths) -> int:

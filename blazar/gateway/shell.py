@@ -90,6 +90,7 @@ class Shell:
                 if scope["method"] == "OPTIONS":
                     await self._preflight(context.send)
                     return
+            self._guard.identify(context)
             await self._app(scope, receive, context.send)
         except asyncio.CancelledError:
             if not await self._ended(context):

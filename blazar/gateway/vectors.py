@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from blazar.errors import BadGateway, BadRequest, PromptTooLong
-from blazar.gateway.exchange import asked_context, call, enter
+from blazar.gateway.due import charge, chosen
+from blazar.gateway.exchange import call
+from blazar.gateway.turn import asked_context, enter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,12 +80,13 @@ class _Tokens(msgspec.Struct):
 
 
 async def embedder(
-    node: Node, errand: Errand, name: str, *, keep_alive_s: float | None = None, num_ctx: int | None = None
+    node: Node, errand: Errand, name: str, size: int, *, keep_alive_s: float | None = None, num_ctx: int | None = None
 ) -> Instance:
-    """The instance that embeds, held until the errand is over. Raises BadRequest where the model cannot."""
-    model = node.catalogue.find(name)
+    """The instance that embeds ``size`` bytes, held until the errand is over. Raises BadRequest where it cannot."""
+    model = chosen(node, errand, name)
     if "embedding" not in model.capabilities and "completion" not in model.capabilities:
         raise BadRequest(f"'{model.name}' does not give vectors; it can do: {_can(model)}.", param="model")
+    charge(errand, size // 4)
     return await _held(node, errand, model, keep_alive_s, num_ctx, embeds="embedding" not in model.capabilities)
 
 
@@ -108,7 +111,7 @@ async def embed(
         vectors = np.frombuffer(b"".join(map(base64.b64decode, rows)), "<f4").reshape(len(inputs), -1)
     except (msgspec.DecodeError, ValueError):
         raise BadGateway(f"The engine's vectors of '{instance.name}' cannot be read.") from None
-    errand.usage = (answer.usage.prompt_tokens, 0, 0)
+    errand.spent = (answer.usage.prompt_tokens, 0)
     return Embedded(vectors, answer.usage.prompt_tokens)
 
 
@@ -130,9 +133,10 @@ def shortened(vectors: NDArray[np.float32], dimensions: int | None) -> NDArray[n
 
 async def rank(node: Node, errand: Errand, name: str, query: str, documents: list[str], top: int | None) -> Ranked:
     """The documents by relevance to ``query``. Raises BadRequest where the model does not rank."""
-    model = node.catalogue.find(name)
+    model = chosen(node, errand, name)
     if "rerank" not in model.capabilities:
         raise BadRequest(f"'{model.name}' does not rank; it can do: {_can(model)}.", param="model")
+    charge(errand, sum(len(query) + len(text) for text in documents) // 4)
     instance = await _held(node, errand, model, None, None, embeds=False)
     asked = {"query": query, "documents": documents, "top_n": min(top or len(documents), len(documents))}
     status, _, raw = await call(node, errand, instance, "POST", "/v1/rerank", msgspec.json.encode(asked))
@@ -142,14 +146,13 @@ async def rank(node: Node, errand: Errand, name: str, query: str, documents: lis
         answer = msgspec.json.decode(raw, type=_Scores)
     except msgspec.DecodeError:
         raise BadGateway(f"The engine's ranking of '{instance.name}' cannot be read.") from None
-    errand.usage = (answer.usage.prompt_tokens, 0, 0)
+    errand.spent = (answer.usage.prompt_tokens, 0)
     return Ranked(tuple((row.index, row.relevance_score) for row in answer.results), answer.usage.prompt_tokens)
 
 
 async def _held(
     node: Node, errand: Errand, model: Model, keep_alive_s: float | None, num_ctx: int | None, *, embeds: bool
 ) -> Instance:
-    errand.model = model.name
     held = await node.fleet.ensure_ready(model, context=num_ctx or asked_context(errand), embeds=embeds)
     errand.finally_do(partial(held.release, keep_alive_s))
     await enter(node, errand, held.instance)

@@ -17,10 +17,12 @@ from blazar.store.files import FileRow, FileRows
 from blazar.store.measures import MeasureRow, MeasureRows
 from blazar.store.models import ModelRow, ModelRows
 from blazar.store.responses import ResponseRow, ResponseRows
+from blazar.store.usage import UsageRow, UsageRows
 
 __all__ = [
     "BatchRow", "BatchRows", "BuildRow", "BuildRows", "FileRow", "FileRows", "MeasureRow", "MeasureRows", "ModelRow",
-    "ModelRows", "ResponseRow", "ResponseRows", "Store", "open",
+    "ModelRows", "ResponseRow", "ResponseRows", "Store", "UsageRow",
+    "UsageRows", "open",
 ]  # fmt: skip
 
 
@@ -35,6 +37,7 @@ class Store:
         self.responses = ResponseRows(connection)
         self.files = FileRows(connection)
         self.batches = BatchRows(connection)
+        self.usage = UsageRows(connection)
 
     def data_version(self) -> tuple[int, int]:
         """A value that differs from an earlier one when this or another process wrote in between."""

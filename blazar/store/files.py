@@ -6,11 +6,13 @@ import msgspec
 
 from blazar.store.connection import Connection
 
-_COLUMNS = "id, created_ns, expires_ns, filename, purpose, bytes"
+_COLUMNS = "id, created_ns, expires_ns, filename, purpose, bytes, owner"
 
 
 class FileRow(msgspec.Struct, frozen=True):
-    """One file. Times are Unix ns, ``expires_ns`` 0 for never; ``bytes`` is its size."""
+    """One file. Times are Unix ns, ``expires_ns`` 0 for never; ``bytes`` is its size; ``owner`` is the API key that
+    brought it, or nothing.
+    """
 
     id: str
     created_ns: int
@@ -18,6 +20,7 @@ class FileRow(msgspec.Struct, frozen=True):
     filename: str
     purpose: str
     bytes: int
+    owner: str = ""
 
 
 class FileRows:
@@ -28,9 +31,9 @@ class FileRows:
 
     def put(self, row: FileRow) -> None:
         """Keep the row in place of an earlier one of its id."""
-        values = (row.id, row.created_ns, row.expires_ns, row.filename, row.purpose, row.bytes)
+        values = (row.id, row.created_ns, row.expires_ns, row.filename, row.purpose, row.bytes, row.owner)
         with self._connection.write() as db:
-            db.execute(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", values)
+            db.execute(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", values)
 
     def get(self, id: str) -> FileRow | None:  # noqa: A002  (it is one)
         """The row, or ``None``."""

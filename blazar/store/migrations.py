@@ -105,5 +105,20 @@ _BATCHES = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS, _BATCHES)
+_KEYS = (
+    """
+    CREATE TABLE key_usage (
+        name       TEXT NOT NULL,
+        day        INTEGER NOT NULL,
+        requests   INTEGER NOT NULL,
+        prompt     INTEGER NOT NULL,
+        completion INTEGER NOT NULL,
+        PRIMARY KEY (name, day)
+    ) WITHOUT ROWID
+    """,
+    "ALTER TABLE responses ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE files ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS, _BATCHES, _KEYS)
 """Step ``n`` (from 1) leads from ``user_version`` n - 1 to n; the statements of one step are one transaction."""

@@ -6,14 +6,14 @@ import msgspec
 
 from blazar.store.connection import Connection
 
-_COLUMNS = "id, created_ns, previous, model, status, input, body"
+_COLUMNS = "id, created_ns, previous, model, status, input, body, owner"
 # Between two looks at what is too much or too old.
 _EVERY = 64
 
 
 class ResponseRow(msgspec.Struct, frozen=True):
     """One response. ``input`` is a JSON array of items, ``body`` the object as clients see it; ``previous`` is the id
-    that it went on from, or nothing; times are Unix ns.
+    that it went on from, or nothing; ``owner`` is the API key that asked for it, or nothing; times are Unix ns.
     """
 
     id: str
@@ -23,6 +23,7 @@ class ResponseRow(msgspec.Struct, frozen=True):
     status: str
     input: str
     body: str
+    owner: str = ""
 
 
 class ResponseRows:
@@ -34,11 +35,12 @@ class ResponseRows:
 
     def put(self, row: ResponseRow, *, most_bytes: int, oldest_ns: int) -> None:
         """Keep the row in place of an earlier one of its id. Now and then, the oldest beyond the bounds leave."""
-        values = (row.id, row.created_ns, row.previous, row.model, row.status, row.input, row.body)
+        values = (row.id, row.created_ns, row.previous, row.model, row.status, row.input, row.body, row.owner)
         size = len(row.input) + len(row.body)
         with self._connection.write() as db:
             db.execute(
-                f"INSERT OR REPLACE INTO responses ({_COLUMNS}, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, size)
+                f"INSERT OR REPLACE INTO responses ({_COLUMNS}, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*values, size),
             )
             if self._puts % _EVERY == 0:
                 db.execute("DELETE FROM responses WHERE created_ns < ?", (oldest_ns,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -38,12 +39,16 @@ class DaemonInfo(msgspec.Struct, frozen=True):
     port: int
     started_ns: int
     start: int
+    # What opens everything to whoever may read this file.
+    secret: str = ""
 
 
 def record(paths: Paths, host: str, port: int) -> DaemonInfo:
     """Called by the daemon itself as it starts: leave the record that ``running`` reads."""
     stat = Stat.read(os.getpid())
-    info = DaemonInfo(os.getpid(), host, port, time.time_ns(), stat.start if stat is not None else 0)
+    info = DaemonInfo(
+        os.getpid(), host, port, time.time_ns(), stat.start if stat is not None else 0, secrets.token_hex(16)
+    )
     effects.private_folder(paths.run)
     effects.write_private(_file(paths), msgspec.json.encode(info))
     return info

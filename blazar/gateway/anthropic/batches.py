@@ -123,7 +123,13 @@ class MessageBatches:
         if len(set(ids)) < len(ids):
             twice = next(one for place, one in enumerate(ids) if one in ids[:place])
             raise BadRequest(f"The custom_id '{twice}' is there more than once.", param=f"requests[{ids.index(twice)}]")
-        batch = Batch(id=f"msgbatch_{secrets.token_hex(12)}", dialect=_DIALECT, total=len(ids), created_ns=time_ns())
+        batch = Batch(
+            id=f"msgbatch_{secrets.token_hex(12)}",
+            dialect=_DIALECT,
+            owner=req.scope["blazar"].owner,
+            total=len(ids),
+            created_ns=time_ns(),
+        )
         await asyncio.to_thread(self._keep, batch, asked)
         self._batches.start(batch)
         resp.media = _view(batch, req)
@@ -139,7 +145,7 @@ class MessageBatches:
 
     async def on_get(self, req: Request, resp: Response) -> None:
         """A page, the newest first, by ``after_id``, ``before_id`` and ``limit``."""
-        shown = [_view(batch, req) for batch in self._batches.list(_DIALECT)]
+        shown = [_view(batch, req) for batch in self._batches.list(_DIALECT, req.scope["blazar"])]
         ids = [batch["id"] for batch in shown]
         if (after := req.get_param("after_id")) in ids:
             shown = shown[ids.index(after) + 1 :]
@@ -164,12 +170,12 @@ class MessageBatch:
 
     async def on_get(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002  (the route's word)
         """How far it is."""
-        resp.media = _view(self._batches.get(id, _DIALECT), req)
+        resp.media = _view(self._batches.get(id, _DIALECT, req.scope["blazar"]), req)
 
     async def on_delete(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002
         """Let it go, once it is over."""
-        batch = self._batches.get(id, _DIALECT)
-        self._batches.delete(id, _DIALECT)
+        batch = self._batches.get(id, _DIALECT, req.scope["blazar"])
+        self._batches.delete(id, _DIALECT, req.scope["blazar"])
         for path in (self._lines.source(batch), self._lines.results(batch)):
             path.unlink(missing_ok=True)
         resp.media = {"id": id, "type": "message_batch_deleted"}
@@ -183,7 +189,7 @@ class CancelMessageBatch:
 
     async def on_post(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002
         """What is being answered is finished; nothing further is begun."""
-        resp.media = _view(self._batches.cancel(id, _DIALECT), req)
+        resp.media = _view(self._batches.cancel(id, _DIALECT, req.scope["blazar"]), req)
 
 
 class MessageBatchResults:
@@ -195,7 +201,7 @@ class MessageBatchResults:
 
     async def on_get(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002
         """A line for each, in the order in which they ended. Raises Conflict before all have."""
-        batch = self._batches.get(id, _DIALECT)
+        batch = self._batches.get(id, _DIALECT, req.scope["blazar"])
         if not batch.over:
             raise Conflict(f"The batch '{id[:80]}' still runs; its results come when it has ended.")
         resp.content_type = "application/x-jsonl"

@@ -12,7 +12,9 @@ import msgspec
 
 from blazar.errors import BadRequest, NotFound
 from blazar.gateway.body import typed, whole
-from blazar.gateway.exchange import call, enter
+from blazar.gateway.due import charge, chosen
+from blazar.gateway.exchange import call
+from blazar.gateway.turn import enter
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
@@ -39,9 +41,9 @@ class EngineTool:
         node, context = self._node, req.scope["blazar"]
         body = await whole(node, req)
         asked = typed(body, _Named, self._path)
-        model = node.catalogue.find(wanted(node, req, asked.model))
-        context.model = model.name
+        model = chosen(node, context, wanted(node, req, asked.model))
         context.watch_client()
+        charge(context, 0)
         held = await node.fleet.ensure_ready(model)
         context.finally_do(partial(held.release, None))
         await self._before(context, held.instance, asked)
@@ -79,7 +81,7 @@ class EngineView:
     async def on_get(self, req: Request, resp: Response) -> None:
         """The engine's own answer."""
         context = req.scope["blazar"]
-        instance = self._node.fleet.loaded(self._node.catalogue.find(wanted(self._node, req)).name)
+        instance = self._node.fleet.loaded(chosen(self._node, context, wanted(self._node, req)).name)
         if instance is None:
             raise NotFound("model loaded under that name")
         status, content_type, body = await call(self._node, context, instance, "GET", self._path)

@@ -10,6 +10,7 @@ from blazar import _native
 from blazar.clock import rfc3339
 from blazar.errors import BadRequest
 from blazar.gateway.body import typed, whole
+from blazar.gateway.due import chosen, visible
 from blazar.models import overlay as overlays
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Tags:
 
     async def on_get(self, req: Request, resp: Response) -> None:
         """Every model, the newest first, as Ollama orders them."""
-        models = sorted(self._node.catalogue.list(), key=lambda model: -model.modified_ns)
+        models = sorted(visible(req.scope["blazar"], self._node.catalogue.list()), key=lambda model: -model.modified_ns)
         resp.media = {"models": [_row(model) | {"modified_at": rfc3339(model.modified_ns)} for model in models]}
 
 
@@ -62,7 +63,10 @@ class Ps:
     async def on_get(self, req: Request, resp: Response) -> None:
         """Ollama's fields, and Blazar's own under ``blazar``."""
         rows = []
+        context = req.scope["blazar"]
         for view in self._node.fleet.snapshot():
+            if not visible(context, (view.model,)):
+                continue
             _, queued = self._node.gate.counts(view.generation)
             rows.append(
                 _row(view.model)
@@ -106,7 +110,7 @@ class Show:
         asked = typed(await whole(self._node, req), _ShowRequest, req.path)
         if not (asked.model or asked.name):
             raise BadRequest("model is required", param="model")
-        model = self._node.catalogue.find(asked.model or asked.name)
+        model = chosen(self._node, req.scope["blazar"], asked.model or asked.name)
         header = self._node.catalogue.header(model)
         overlay = overlays.read(model.overlay)
         template = overlay.template or header.chat_template or ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from blazar.clock import rfc3339
+from blazar.gateway.due import chosen
 from blazar.gateway.exchange import answer, lease, read
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ async def _load(node: Node, inbound: _native.Inbound, req: Request, resp: Respon
     """Load or unload, and say which, in one line as Ollama does."""
     context = req.scope["blazar"]
     context.watch_client()
-    model = node.catalogue.find(inbound.model)
+    model = chosen(node, context, inbound.model)
     unload = inbound.keep_alive_s == 0
     if unload:
         await node.fleet.unload(model.name, "asked for by a client")

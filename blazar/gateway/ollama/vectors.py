@@ -59,14 +59,17 @@ class Embed:
         """A vector for each text; without any, the model is loaded. Too long a text is cut unless ``truncate`` is
         false.
         """
-        asked = typed(await whole(self._node, req), _Asked, req.path)
+        body = await whole(self._node, req)
+        asked = typed(body, _Asked, req.path)
         given = [asked.input] if isinstance(asked.input, str) else asked.input or []
         if len(given) > MOST:
             raise BadRequest(f"Expected at most {MOST} inputs, found {len(given)}.", param="input")
         inputs: list[Input] = [text for text in given if text] if isinstance(asked.input, str) else [*given]
         context = req.scope["blazar"]
         context.watch_client()
-        instance = await embedder(self._node, context, asked.model, keep_alive_s=asked.stays_s, num_ctx=asked.context)
+        instance = await embedder(
+            self._node, context, asked.model, len(body), keep_alive_s=asked.stays_s, num_ctx=asked.context
+        )
         rows: list[list[float]] = []
         tokens = 0
         if inputs:
@@ -91,10 +94,13 @@ class Embeddings:
 
     async def on_post(self, req: Request, resp: Response) -> None:
         """An empty prompt loads the model, and has no vector."""
-        asked = typed(await whole(self._node, req), _Asked, req.path)
+        body = await whole(self._node, req)
+        asked = typed(body, _Asked, req.path)
         context = req.scope["blazar"]
         context.watch_client()
-        instance = await embedder(self._node, context, asked.model, keep_alive_s=asked.stays_s, num_ctx=asked.context)
+        instance = await embedder(
+            self._node, context, asked.model, len(body), keep_alive_s=asked.stays_s, num_ctx=asked.context
+        )
         row: list[float] = []
         if asked.prompt:
             done = await embed(self._node, context, instance, [asked.prompt], truncate=True, path="prompt")

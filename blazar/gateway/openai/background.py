@@ -47,7 +47,7 @@ class Job:
         self._start = self._prelude.start(monotonic_ns())
         self.id = f"resp_{errand.id}"
         self.opening = _with_status(_object(self._start.split(_EMPTY)[0]), "queued")
-        kept.keep(node, inbound, self.opening)
+        kept.keep(node, inbound, self.opening, owner=errand.owner)
         self.task = asyncio.ensure_future(self._run())
 
     async def events(self, after: int) -> AsyncIterator[bytes]:
@@ -108,7 +108,7 @@ class Job:
 
     def _end(self, body: bytes) -> None:
         try:
-            kept.keep(self._node, self._inbound, body)
+            kept.keep(self._node, self._inbound, body, owner=self._errand.owner)
         finally:
             self._over = True
             self._news.set()
@@ -121,12 +121,12 @@ class Jobs:
         self._node = node
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
-    def start(self, inbound: _native.Inbound, trace: str, headers: dict[bytes, bytes]) -> Job:
-        """Begin. Raises Conflict where too many run."""
+    def start(self, inbound: _native.Inbound, errand: Errand) -> Job:
+        """Begin, on an errand of its own. Raises Conflict where too many run."""
         running = sum(not job.task.done() for job in self._jobs.values())
         if running >= _MOST_RUNNING:
             raise Conflict(f"{running} responses run in the background already; wait for one, or cancel one.")
-        job = Job(self._node, inbound, Errand(trace, headers))
+        job = Job(self._node, inbound, errand)
         self._jobs[job.id] = job
         for id in [id for id, old in self._jobs.items() if old.task.done()][:-_REMEMBERED]:  # noqa: A001
             del self._jobs[id]

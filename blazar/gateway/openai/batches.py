@@ -100,7 +100,8 @@ class OpenaiLines:
         for id, name in ((batch.output, "output"), (batch.errors, "errors")):  # noqa: A001
             path = files.place(self._node, id)
             if path.exists():
-                row = FileRow(id, time_ns(), 0, f"{batch.id}_{name}.jsonl", "batch_output", path.stat().st_size)
+                size = path.stat().st_size
+                row = FileRow(id, time_ns(), 0, f"{batch.id}_{name}.jsonl", "batch_output", size, batch.owner)
                 self._node.store.files.put(row)
 
 
@@ -118,13 +119,14 @@ class BatchList:
             raise BadRequest(f"Expected one of {', '.join(_ROUTES)}.", param="endpoint")
         if asked.completion_window != "24h":
             raise BadRequest("The completion window is 24h.", param="completion_window")
-        row = files.find(self._node, asked.input_file_id)
+        row = files.find(self._node, asked.input_file_id, req.scope["blazar"])
         if row.purpose != "batch":
             raise BadRequest(f"The file is for {row.purpose}, not for a batch.", param="input_file_id")
         total, faults = await asyncio.to_thread(self._check, row, asked.endpoint)
         batch = Batch(
             id=f"batch_{secrets.token_hex(12)}",
             dialect=_DIALECT,
+            owner=req.scope["blazar"].owner,
             endpoint=asked.endpoint,
             source=row.id,
             metadata=asked.metadata,
@@ -143,7 +145,7 @@ class BatchList:
 
     async def on_get(self, req: Request, resp: Response) -> None:
         """A page, the newest first."""
-        shown = [self._view(batch) for batch in self._batches.list(_DIALECT)]
+        shown = [self._view(batch) for batch in self._batches.list(_DIALECT, req.scope["blazar"])]
         resp.media = files.page(req, shown, most=100, usual=20)
 
     def _view(self, batch: Batch) -> dict[str, object]:
@@ -195,7 +197,7 @@ class OneBatch:
 
     async def on_get(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002  (the route's word)
         """How far it is."""
-        resp.media = view(self._node, self._batches.get(id, _DIALECT))
+        resp.media = view(self._node, self._batches.get(id, _DIALECT, req.scope["blazar"]))
 
 
 class CancelBatch:
@@ -207,7 +209,7 @@ class CancelBatch:
 
     async def on_post(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002
         """What is being answered is finished; nothing further is begun."""
-        resp.media = view(self._node, self._batches.cancel(id, _DIALECT))
+        resp.media = view(self._node, self._batches.cancel(id, _DIALECT, req.scope["blazar"]))
 
 
 def view(node: Node, batch: Batch) -> dict[str, object]:

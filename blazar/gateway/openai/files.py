@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import falcon
 
 from blazar.errors import BadRequest, NotFound, PayloadTooLarge
+from blazar.gateway.due import mine
 from blazar.models.files import HashingWriter, ensure_room, full_disk_told
 from blazar.store import FileRow
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
 
+    from blazar.gateway.errand import Errand
     from blazar.node import Node
 
 _PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
@@ -76,7 +78,7 @@ class Files:
             raise BadRequest(f"Expected one of {', '.join(_PURPOSES)}, found '{purpose[:40]}'.", param="purpose")
         now = time_ns()
         expires = now + _BATCH_LIFE_NS if purpose == "batch" else 0
-        return FileRow(id, now, expires, filename[:255], purpose, size)
+        return FileRow(id, now, expires, filename[:255], purpose, size, req.scope["blazar"].owner)
 
     async def _write(self, stream: Any, path: Path) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +93,8 @@ class Files:
 
     async def on_get(self, req: Request, resp: Response) -> None:
         """A page, the newest first unless ``order=asc``."""
-        rows = list(self._node.store.files.list(req.get_param("purpose")))
+        context = req.scope["blazar"]
+        rows = [row for row in self._node.store.files.list(req.get_param("purpose")) if mine(context, row.owner)]
         resp.media = page(req, [view(row) for row in rows], most=10_000, usual=10_000)
 
 
@@ -103,11 +106,11 @@ class File:
 
     async def on_get(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002  (the route's word)
         """What it is."""
-        resp.media = view(find(self._node, id))
+        resp.media = view(find(self._node, id, req.scope["blazar"]))
 
     async def on_delete(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002
         """Let it go."""
-        find(self._node, id)
+        find(self._node, id, req.scope["blazar"])
         self._node.store.files.delete(id)
         place(self._node, id).unlink(missing_ok=True)
         resp.media = {"id": id, "object": "file", "deleted": True}
@@ -121,7 +124,7 @@ class Content:
 
     async def on_get(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002
         """As they came."""
-        row = find(self._node, id)
+        row = find(self._node, id, req.scope["blazar"])
         resp.content_type = "application/octet-stream"
         resp.content_length = row.bytes
         resp.stream = _blocks(place(self._node, row.id))
@@ -138,10 +141,10 @@ def place(node: Node, id: str) -> Path:  # noqa: A002
     return node.paths.files / id
 
 
-def find(node: Node, id: str) -> FileRow:  # noqa: A002
-    """The file. Raises NotFound; one that is past its time is gone."""
+def find(node: Node, id: str, errand: Errand) -> FileRow:  # noqa: A002
+    """The file. Raises NotFound, also where it is another key's; one that is past its time is gone."""
     row = node.store.files.get(id)
-    if row is None or (row.expires_ns and row.expires_ns < time_ns()):
+    if row is None or (row.expires_ns and row.expires_ns < time_ns()) or not mine(errand, row.owner):
         raise NotFound(f"file '{id[:80]}'")
     return row
 

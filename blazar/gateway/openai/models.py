@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from blazar.clock import rfc3339
+from blazar.gateway.due import chosen, visible
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
@@ -25,7 +26,7 @@ class Models:
 
     async def on_get(self, req: Request, resp: Response) -> None:
         """Every model in the catalogue."""
-        rows = [_row(model) for model in self._node.catalogue.list()]
+        rows = [_row(model) for model in visible(req.scope["blazar"], self._node.catalogue.list())]
         resp.media = {
             "object": "list",
             "data": rows,
@@ -43,7 +44,7 @@ class OneModel:
 
     async def on_get(self, req: Request, resp: Response, name: str) -> None:
         """One model."""
-        resp.media = _row(self._node.catalogue.find(name))
+        resp.media = _row(chosen(self._node, req.scope["blazar"], name))
 
 
 def _row(model: Model) -> dict[str, object]:

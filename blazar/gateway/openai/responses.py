@@ -11,6 +11,8 @@ import msgspec
 from blazar import _native
 from blazar.errors import BadRequest, NotFound
 from blazar.gateway.context import UNCACHED
+from blazar.gateway.due import chosen
+from blazar.gateway.errand import Errand
 from blazar.gateway.exchange import answer, count_tokens, read, told
 from blazar.gateway.openai import kept
 
@@ -28,7 +30,7 @@ async def _asked(node: Node, req: Request) -> _native.Inbound:
     inbound = await read(node, "openai.responses", req)
     if inbound.previous is None:
         return inbound
-    earlier = await asyncio.to_thread(kept.conversation, node, inbound.previous)
+    earlier = await asyncio.to_thread(kept.conversation, node, inbound.previous, req.scope["blazar"])
     try:
         return inbound.after(earlier)
     except _native.BadInput as bad:
@@ -49,13 +51,14 @@ class Responses:
         if inbound.background:
             await self._begin(inbound, req, resp)
             return
-        keep = partial(kept.keep, self._node, inbound) if inbound.store else None
+        owner = req.scope["blazar"].owner
+        keep = partial(kept.keep, self._node, inbound, owner=owner) if inbound.store else None
         await answer(self._node, inbound, req, resp, keep)
 
     async def _begin(self, inbound: _native.Inbound, req: Request, resp: Response) -> None:
-        self._node.catalogue.find(inbound.model)
         context = req.scope["blazar"]
-        job = self._jobs.start(inbound, context.trace, context.headers)
+        chosen(self._node, context, inbound.model)
+        job = self._jobs.start(inbound, Errand(context.trace, context.headers, context.key))
         resp.set_headers((("x-blazar-trace-id", context.trace), *told(context, inbound)))
         if inbound.stream:
             _replay(job, -1, req, resp)
@@ -76,17 +79,18 @@ class OneResponse:
         ``starting_after``.
         """
         if req.get_param_as_bool("stream"):
+            kept.find(self._node, id, req.scope["blazar"])
             job = self._jobs.get(id)
             if job is None:
                 raise BadRequest(f"The response '{id}' has no events to stream any more.", param="stream")
             _replay(job, req.get_param_as_int("starting_after", default=-1), req, resp)
             return
         resp.content_type = "application/json"
-        resp.data = kept.find(self._node, id).body.encode()
+        resp.data = kept.find(self._node, id, req.scope["blazar"]).body.encode()
 
     async def on_delete(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002
         """Let it go; one that runs is stopped first."""
-        kept.find(self._node, id)
+        kept.find(self._node, id, req.scope["blazar"])
         await self._jobs.cancel(id)
         self._node.store.responses.delete(id)
         resp.media = {"id": id, "object": "response", "deleted": True}
@@ -101,8 +105,9 @@ class Cancel:
 
     async def on_post(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002
         """The object afterwards. One that is over stays as it is."""
+        kept.find(self._node, id, req.scope["blazar"])
         await self._jobs.cancel(id)
-        row = kept.find(self._node, id)
+        row = kept.find(self._node, id, req.scope["blazar"])
         if not msgspec.json.decode(row.body, type=_Background).background:
             raise BadRequest(f"The response '{id}' does not run in the background; close its connection to stop it.")
         resp.content_type = "application/json"
@@ -121,7 +126,7 @@ class InputItems:
 
     async def on_get(self, req: Request, resp: Response, id: str) -> None:  # noqa: A002
         """A page of items, the newest first unless ``order=asc``."""
-        items = await asyncio.to_thread(kept.items, self._node, id)
+        items = await asyncio.to_thread(kept.items, self._node, id, req.scope["blazar"])
         if (order := req.get_param("order") or "desc") not in {"asc", "desc"}:
             raise BadRequest(f"The order is asc or desc, not '{order[:20]}'.", param="order")
         limit = req.get_param_as_int("limit", min_value=1, max_value=_MOST_ITEMS, default=20)

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from blazar.errors import BadRequest
 from blazar.gateway.body import typed, whole
+from blazar.gateway.due import rates
 from blazar.gateway.vectors import MOST, Input, embed, embedder, rank, shortened
 
 if TYPE_CHECKING:
@@ -39,13 +40,14 @@ class Embeddings:
         context = req.scope["blazar"]
         context.watch_client()
         resp.media = await embeddings(self._node, context, body, req.path)
+        resp.set_headers(rates(context, "openai"))
 
 
 async def embeddings(node: Node, errand: Errand, body: bytes, path: str) -> dict[str, object]:
     """The answer to the request ``body``. Raises BadRequest and what the engine's way raises."""
     asked = typed(body, _Asked, path)
     inputs = _inputs(asked.input)
-    instance = await embedder(node, errand, asked.model, keep_alive_s=asked.keep_alive)
+    instance = await embedder(node, errand, asked.model, len(body), keep_alive_s=asked.keep_alive)
     done = await embed(node, errand, instance, inputs, truncate=False, path="input")
     vectors = shortened(done.vectors, asked.dimensions)
     coded = asked.encoding_format == "base64"

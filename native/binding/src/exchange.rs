@@ -86,6 +86,11 @@ impl Exchange {
     }
 
     #[getter]
+    fn pieces(&self) -> u64 {
+        self.inner.pieces()
+    }
+
+    #[getter]
     fn finish(&self) -> Option<&'static str> {
         self.inner.finish().map(|finish| match finish {
             Finish::Stop => "stop",

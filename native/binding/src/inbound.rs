@@ -83,6 +83,12 @@ impl Inbound {
         self.body_bytes
     }
 
+    /// About how many tokens the prompt and the answer may come to.
+    #[getter]
+    fn cost(&self) -> (u64, u64) {
+        self.request.cost(self.body_bytes)
+    }
+
     #[getter]
     fn has_tools(&self) -> bool {
         !self.request.tools.is_empty()

@@ -61,6 +61,7 @@ struct Client {
     /// The calls, where the answer is whole and their arguments must have a shape.
     calls: Option<Vec<Called>>,
     usage: Option<Usage>,
+    pieces: u64,
     finish: Option<Finish>,
     first_ns: Option<u64>,
 }
@@ -97,6 +98,7 @@ impl Exchange {
                 texts: shaped(request),
                 calls: (!request.stream && request.shapes_calls()).then(Vec::new),
                 usage: None,
+                pieces: 0,
                 finish: None,
                 first_ns: None,
             },
@@ -196,6 +198,11 @@ impl Exchange {
     /// Token counts, once known.
     pub fn usage(&self) -> Option<Usage> {
         self.client.usage
+    }
+
+    /// Pieces of the answer that came; engines send about one for each token.
+    pub fn pieces(&self) -> u64 {
+        self.client.pieces
     }
 
     /// Why the first choice ended, once known.
@@ -343,6 +350,9 @@ impl Client {
             Event::Finish { choice: 0, reason, .. } => self.finish = Some(*reason),
             Event::Usage { usage, .. } => self.usage = Some(*usage),
             _ => {}
+        }
+        if matches!(event, Event::Text { .. } | Event::Reasoning { .. } | Event::CallArguments { .. }) {
+            self.pieces += 1;
         }
         if let Event::Text { choice, text } = event
             && let Some(all) = self.texts.get_mut(*choice as usize)

@@ -46,6 +46,11 @@ pub struct Turn {
     pub parts: Vec<Part>,
 }
 
+/// Tokens that an answer without a bound is expected to have at most.
+const UNBOUNDED: u64 = 1024;
+/// Tokens of a picture, or of some seconds of sound.
+const MEDIA: u64 = 768;
+
 /// What the model is given.
 #[derive(Debug, Clone)]
 pub enum Prompt {
@@ -267,6 +272,23 @@ pub struct Request {
 }
 
 impl Request {
+    /// About how many tokens the prompt and the answer may come to, of a body of `body_bytes`: a token for four bytes of
+    /// text, a fixed number for each picture or sound, and [`UNBOUNDED`] for each answer that has no bound.
+    pub fn cost(&self, body_bytes: usize) -> (u64, u64) {
+        let (mut media, mut encoded) = (0_u64, 0_usize);
+        if let Prompt::Chat(turns) = &self.prompt {
+            for part in turns.iter().flat_map(|turn| &turn.parts) {
+                if let Part::Image { base64, .. } | Part::Audio { base64, .. } = part {
+                    media += 1;
+                    encoded += base64.len();
+                }
+            }
+        }
+        let text = body_bytes.saturating_sub(encoded).div_ceil(4) as u64;
+        let answer = self.max_tokens.map_or(UNBOUNDED, u64::from);
+        (text + media * MEDIA, answer.saturating_mul(u64::from(self.answers())))
+    }
+
     /// How many answers there are in all: `n` for each prompt, those of the first prompt first.
     pub fn answers(&self) -> u32 {
         let prompts = match &self.prompt {

@@ -1,0 +1,72 @@
+"""A request's turn at an instance: how it stands in the queue, and what it says there of itself."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from blazar.admission.gate import CHAT, HIGH, LOW, NORMAL, Share
+from blazar.errors import BadRequest
+
+if TYPE_CHECKING:
+    from blazar import _native
+    from blazar.admission.gate import Place
+    from blazar.gateway.errand import Errand
+    from blazar.node import Node
+    from blazar.supervisor.instance import Instance
+
+_HEAVY = 64 * 1024
+_PRIORITIES = {"high": HIGH, "low": LOW}
+
+
+async def enter(node: Node, errand: Errand, instance: Instance, *, lane: int = CHAT, heavy: bool = False) -> None:
+    """Wait for a place at ``instance``, held until the errand is over. ``heavy`` costs one class."""
+    asked = errand.header(b"x-blazar-priority")
+    priority = NORMAL if asked is None else _PRIORITIES.get(asked, NORMAL)
+    place = node.gate.place(
+        instance.generation,
+        instance.name,
+        instance.slots,
+        priority=min(priority + heavy, LOW),
+        lane=lane,
+        deadline_ns=_deadline(errand),
+        share=_share(errand),
+    )
+    errand.place = place
+    errand.finally_do(partial(_leave, errand, place))
+    await place.enter()
+    errand.queue_ns = place.waited_ns
+
+
+def heavy(inbound: _native.Inbound) -> bool:
+    """Its prompt alone keeps an engine busy for long; images are many bytes and few tokens."""
+    return inbound.body_bytes > _HEAVY and not inbound.has_images
+
+
+def asked_context(errand: Errand) -> int | None:
+    """Tokens of context that a header asks for."""
+    return _number(errand, b"x-blazar-num-ctx")
+
+
+def _deadline(errand: Errand) -> int | None:
+    wait_ms = _number(errand, b"x-blazar-deadline-ms")
+    return None if wait_ms is None else errand.started_ns + wait_ms * 1_000_000
+
+
+def _number(errand: Errand, header: bytes) -> int | None:
+    value = errand.header(header)
+    if value is None:
+        return None
+    if not value.isdecimal() or len(value) > 12:
+        raise BadRequest(f"The header {header.decode()} takes a whole number; it has '{value[:40]}'.")
+    return int(value)
+
+
+def _share(errand: Errand) -> Share:
+    """Whose turn it is in the queue, and what it may cost."""
+    key, cost = errand.key, sum(errand.cost)
+    return Share(0, 1, cost) if key is None else Share(key.number, key.entry.weight, cost)
+
+
+def _leave(errand: Errand, place: Place) -> None:
+    place.leave(None if errand.spent is None else sum(errand.spent))
