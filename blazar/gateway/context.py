@@ -26,6 +26,10 @@ ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
 UNCACHED: tuple[tuple[str, str], ...] = (("cache-control", "no-cache"), ("x-accel-buffering", "no"))
 
 
+# What event streams say where they have nothing to say.
+_PING = b": ping\n\n"
+
+
 class Flow(Protocol):
     """A stream's source. ``flowing``: its reader waits for more, so that something may be said in between."""
 
@@ -181,13 +185,24 @@ class Context(Errand):
         self._told_ns = now_ns
         prelude = self.prelude()
         if not self.streaming and not self.early:
-            head = (("content-type", prelude.content_type), ("x-blazar-trace-id", self.trace), *UNCACHED)
+            head = [("content-type", prelude.content_type), ("x-blazar-trace-id", self.trace), *UNCACHED]
+            if self.place is not None and (ahead := self.place.ahead) is not None:
+                head.append(("x-blazar-queue-position", str(ahead[0])))
             raw = [(key.encode(), value.encode("latin-1")) for key, value in head]
             self._push(self._send({"type": "http.response.start", "status": 200, "headers": raw}))
             self.early = True
         said = (self._speaker or prelude).keep_alive(now_ns)
+        if said == _PING:
+            said = self._why_it_waits()
         if said:
             self._push(self.send_more(said))
+
+    def _why_it_waits(self) -> bytes:
+        """A comment for people who look, in place of one that says nothing."""
+        ahead = self.place.ahead if self.place is not None else None
+        if ahead is not None:
+            return f": queued, {ahead[0]} before this one, about {ahead[1]:.0f} s\n\n".encode()
+        return f": {self.stage}\n\n".encode() if self.exchange is None else _PING
 
     def failed(self, error: BlazarError) -> bytes:
         """``error`` as the end of a stream that was opened early."""

@@ -57,7 +57,7 @@ def occupied(server: Server) -> Iterator[None]:
 
 
 def is_sign_of_life(piece: bytes) -> bool:
-    return piece == b": ping\n\n" or (
+    return (piece.startswith(b": ") and piece.endswith(b"\n\n")) or (
         b'"done":false' in piece and (b'"content":""' in piece or b'"response":""' in piece)
     )
 
@@ -75,7 +75,10 @@ def test_a_stream_that_waits_is_open_and_then_answers(server: Server, route: str
             assert answer.status_code == 200
             assert answer.headers["x-blazar-trace-id"].startswith("plm-")
             assert answer.headers["access-control-allow-origin"] == "https://page.example"
-            assert is_sign_of_life(next(pieces))
+            assert answer.headers["x-blazar-queue-position"] == "0"
+            first = next(pieces)
+            assert is_sign_of_life(first)
+            assert (b"queued, 0 before this one, about " in first) != route.startswith("/api/")
             assert is_sign_of_life(next(pieces)), "and again, as long as it waits"
         assert ENDS[route] in b"".join(pieces)
 
