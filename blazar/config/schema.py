@@ -78,6 +78,15 @@ class Residency(Section, frozen=True):
     ] = 1800
     load_stall_s: Annotated[Seconds, Meta(description="a load that shows no progress for this long is given up")] = 120
     stop_grace_s: Annotated[Seconds, Meta(description="seconds between asking an engine to stop and killing it")] = 5
+    swap_s: Annotated[
+        Seconds,
+        Meta(description="a model in use keeps its memory this long before another that waits for it has its turn"),
+    ] = 10
+    pinned: Annotated[tuple[str, ...], Meta(description="models that never leave to make room for others")] = ()
+    preload: Annotated[tuple[str, ...], Meta(description="models that are loaded when Blazar starts")] = ()
+    session_keep_s: Annotated[
+        Seconds, Meta(description="a model stays this long after a request with the header x-blazar-session; 0: never")
+    ] = 900
     memory_bytes: Annotated[
         Bytes, Meta(description="RAM that models may use together, in bytes; 0 means what is available when one loads")
     ] = 0

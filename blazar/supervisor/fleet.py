@@ -29,6 +29,7 @@ from blazar.supervisor.loading import until_ready
 from blazar.supervisor.lock import Lock
 from blazar.supervisor.memory import HostMemory, Memory
 from blazar.supervisor.room import Room
+from blazar.supervisor.sessions import Sessions
 from blazar.supervisor.settings import Need, context_asked, settings_for
 from blazar.supervisor.state import OVER, State
 
@@ -74,11 +75,11 @@ class Fleet:
         self._generations = itertools.count(1)
         self._ticks = itertools.count(1)
         self._circuits = Circuits()
-        self._room = Room(
-            self._memory, config.residency.memory_bytes, lambda: tuple(self._instances.values()), self._leave
-        )
+        self._room = Room(self._memory, config.residency, clock, self)
+        self.sessions = Sessions(config.residency.session_keep_s, clock, self._room.freed.fire)
         self._routing = asyncio.Lock()
         self._wishes: dict[str, Need] = {}
+        self._pinned = frozenset(config.residency.pinned)
         self._tasks: set[asyncio.Task[None]] = set()
         self._loads: dict[Instance, asyncio.Task[None]] = {}
         self._departures: dict[Instance, asyncio.Task[None]] = {}
@@ -105,12 +106,18 @@ class Fleet:
         self._lock.give()
 
     async def ensure_ready(
-        self, model: Model, *, context: int | None = None, embeds: bool = False, sees: bool = False
+        self,
+        model: Model,
+        *,
+        context: int | None = None,
+        embeds: bool = False,
+        sees: bool = False,
+        session: str | None = None,
     ) -> Lease:
         """A lease on the instance of ``model``, which is loaded first if need be, once for all who ask together.
 
         ``context`` (tokens) is the least that will do; ``embeds`` wants vectors of a model that generates, ``sees`` its
-        projector. An instance with less is replaced when nobody uses it.
+        projector. An instance with less is replaced when nobody uses it. ``session`` keeps it there for a while.
         Cancelling this leaves the load to the others, or to itself.
 
         Raises EngineCrashed, ModelLoadTimeout, InsufficientMemory, ModelTooLarge, EngineCircuitOpen,
@@ -134,6 +141,8 @@ class Fleet:
                     param="num_ctx",
                 )
             else:
+                if session is not None:
+                    self.sessions.name(session, instance.name)
                 return self._lend(instance)
 
     def loaded(self, name: str) -> Instance | None:
@@ -170,6 +179,31 @@ class Fleet:
         """Forget the crashes of a model, so that it may be started at once."""
         self._circuits.reset(name)
 
+    def tenants(self) -> tuple[Instance, ...]:
+        """Everybody who has, or is about to have, memory."""
+        return tuple(self._instances.values())
+
+    def is_kept(self, instance: Instance) -> bool:
+        """It is not sent away for another: the settings or a session say so."""
+        return instance.name in self._pinned or self.sessions.hold(instance.name)
+
+    def leave(self, instance: Instance, reason: str) -> asyncio.Task[None]:
+        """Have an idle instance go."""
+        return self._leave(instance, reason)
+
+    def drain(self, instance: Instance, reason: str) -> None:
+        """Have it go when its last lease ends; nobody gets another meanwhile."""
+        if instance.state is State.READY and not instance.draining:
+            instance.draining = reason
+            instance.changed.fire()
+            self._rest(instance)
+
+    def resume(self, instance: Instance) -> None:
+        """It need not go after all."""
+        if instance.state is State.READY and instance.draining:
+            instance.draining = ""
+            instance.changed.fire()
+
     # Leases.
 
     def _lend(self, instance: Instance) -> Lease:
@@ -187,6 +221,7 @@ class Fleet:
     def _used(self, instance: Instance) -> None:
         instance.last_used_ns = self._clock.time_ns()
         instance.last_used_tick = next(self._ticks)
+        instance.used_at = self._now()
 
     def _rest(self, instance: Instance, keep_alive_s: float | None = None) -> None:
         """Whenever an instance may have become idle: have it leave, now or later, and tell who waits for room."""
@@ -320,6 +355,7 @@ class Fleet:
         instance.load_duration_ns = took_ns
         instance.loaded_ns = self._clock.time_ns()
         self._used(instance)
+        instance.ready_at = self._now()
         instance.to(State.READY)
         self._tell(instance)
         self._loader.measure(instance)

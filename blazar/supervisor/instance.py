@@ -85,6 +85,9 @@ class Instance:
         self.load_duration_ns = 0
         self.last_used_ns = 0
         self.last_used_tick = 0
+        # Monotonic seconds: when it became ready, and when somebody last began or ended to use it.
+        self.ready_at = 0.0
+        self.used_at = 0.0
         self.idle_until = 0.0
         self.timer_at = 0.0
         self.timer: asyncio.TimerHandle | None = None

@@ -192,3 +192,117 @@ async def test_unload_is_over_when_the_process_is(home: Path, fakes: Fakes, fake
         assert reasons(told, "a") == ["asked for by a client"]
         assert not await fleet.unload("a", "again")
         await eventually(lambda: told.states("a")[-1] == "stopped")
+
+
+def residency(config: Config, **changes: object) -> Config:
+    return msgspec.structs.replace(config, residency=msgspec.structs.replace(config.residency, **changes))
+
+
+async def test_two_busy_models_take_turns_instead_of_being_swapped_for_each_request(
+    home: Path, fakes: Fakes, faked: Config
+) -> None:
+    """Two clients, each of which asks again as soon as it is answered, for models of which one fits."""
+    machine = small_machine(15)
+    async with fleet_of(home, residency(faked, swap_s=1.0), machine) as (fleet, told):
+        watch(machine, fleet)
+        served = {"a": 0, "b": 0}
+        longest = {"a": 0.0, "b": 0.0}
+        ends = time.monotonic() + 8
+
+        async def client(name: str) -> None:
+            model = fakes(name, size=10 * GB)
+            while time.monotonic() < ends:
+                began = time.monotonic()
+                lease = await fleet.ensure_ready(model)
+                longest[name] = max(longest[name], time.monotonic() - began)
+                await asyncio.sleep(0.02)
+                lease.release()
+                served[name] += 1
+
+        await asyncio.gather(client("a"), client("b"))
+        swaps = sum(len(reasons(told, name)) for name in "ab")
+        assert 2 <= swaps <= 9, (swaps, served)
+        assert min(served.values()) > 5 * swaps, (swaps, served)
+        assert max(longest.values()) < 6, longest
+
+
+async def test_one_that_is_never_idle_gives_way_when_its_turn_is_over(home: Path, fakes: Fakes, faked: Config) -> None:
+    """Requests that overlap, so that there is no moment without one."""
+    machine = small_machine(15)
+    async with fleet_of(home, residency(faked, swap_s=0.5), machine) as (fleet, told):
+        watch(machine, fleet)
+        busy, other = fakes("busy", size=10 * GB), fakes("other", size=10 * GB)
+        stop = asyncio.Event()
+
+        async def client(delay: float) -> None:
+            await asyncio.sleep(delay)
+            while not stop.is_set():
+                lease = await fleet.ensure_ready(busy)
+                await asyncio.sleep(0.3)
+                assert lease.instance.state == "ready", "nobody is cut off"
+                lease.release()
+
+        clients = [asyncio.create_task(client(0.1 * n)) for n in range(3)]
+        await asyncio.sleep(0.8)
+        async with asyncio.timeout(5):
+            (await fleet.ensure_ready(other)).release()
+        stop.set()
+        async with asyncio.timeout(10):
+            await asyncio.gather(*clients)
+        assert reasons(told, "busy")[0] == "made room for other"
+
+
+async def test_who_waits_and_gives_up_lets_the_other_stay(home: Path, fakes: Fakes, faked: Config) -> None:
+    machine = small_machine(15)
+    options = residency(faked, swap_s=0.0)
+    options = msgspec.structs.replace(options, admission=msgspec.structs.replace(options.admission, wait_s=0.4))
+    async with fleet_of(home, options, machine) as (fleet, told):
+        watch(machine, fleet)
+        stays = fakes("stays", size=10 * GB)
+        held = await fleet.ensure_ready(stays)
+        waiting = asyncio.create_task(fleet.ensure_ready(fakes("other", size=10 * GB)))
+        await eventually(lambda: any(view.reason == "made room for other" for view in fleet.snapshot()))
+        second = asyncio.create_task(fleet.ensure_ready(stays))
+        await fails(waiting, InsufficientMemory)
+        async with asyncio.timeout(2):
+            (await second).release()
+        held.release()
+        assert held.instance.state == "ready"
+        assert reasons(told, "stays") == []
+
+
+async def test_pinned_models_and_sessions_never_make_room(home: Path, fakes: Fakes, faked: Config) -> None:
+    machine = small_machine(15)
+    async with fleet_of(home, residency(faked, pinned=("pinned",), session_keep_s=0.6), machine) as (fleet, told):
+        watch(machine, fleet)
+        pinned, other = fakes("pinned", size=10 * GB), fakes("other", size=10 * GB)
+        (await fleet.ensure_ready(pinned)).release()
+        began = time.monotonic()
+        assert "pinned holds" in str(await fails(fleet.ensure_ready(other), InsufficientMemory))
+        assert time.monotonic() - began < 1, "it is not waited for in vain"
+        assert await fleet.unload("pinned", "asked")
+        (await fleet.ensure_ready(other, session="s1")).release()
+        assert [view.id for view in fleet.sessions.views()] == ["s1"]
+        await fails(fleet.ensure_ready(pinned), InsufficientMemory)
+        assert fleet.sessions.close("s1")
+        (await fleet.ensure_ready(pinned)).release()
+        assert reasons(told, "other") == ["made room for pinned"]
+
+
+async def test_who_waits_first_loads_first(home: Path, fakes: Fakes, faked: Config) -> None:
+    """A large one waits; small ones that would fit beside keep coming."""
+    machine = small_machine(20)
+    async with fleet_of(home, residency(faked, swap_s=0.3), machine) as (fleet, told):
+        watch(machine, fleet)
+        held = await fleet.ensure_ready(fakes("held", size=10 * GB))
+        large = asyncio.create_task(fleet.ensure_ready(fakes("large", size=15 * GB)))
+        await asyncio.sleep(0.5)
+        small = asyncio.create_task(fleet.ensure_ready(fakes("small", size=8 * GB)))
+        await asyncio.sleep(0.5)
+        assert not small.done(), "it would take what the first one waits for"
+        held.release()
+        async with asyncio.timeout(5):
+            lease = await large
+        lease.release()
+        async with asyncio.timeout(5):
+            (await small).release()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blazar.supervisor.policy import Tenant, decide
+from blazar.supervisor.policy import Decision, Tenant, decide
 from blazar.supervisor.state import MOVES, OVER, State, move
 
 
@@ -19,7 +19,7 @@ def tenant(
 def test_what_fits_loads_and_what_was_promised_is_not_free() -> None:
     assert decide(10, 10, 100, []).act == "load"
     busy = tenant("busy", idle=False, growth=1)
-    assert decide(10, 10, 100, [busy]).act == "wait"
+    assert decide(10, 10, 100, [busy]).act == "drain"
     assert decide(9, 10, 100, [busy]).act == "load"
 
 
@@ -30,8 +30,23 @@ def test_no_more_go_than_must_and_the_longest_unused_first() -> None:
 
 
 def test_nobody_goes_in_vain() -> None:
-    decision = decide(60, 5, 100, [tenant("idle"), tenant("busy", idle=False, room=80)])
+    decision = decide(60, 5, 100, [tenant("idle"), tenant("small", idle=False)])
     assert (decision.act, decision.victims) == ("wait", ())
+
+
+def test_the_busy_go_only_when_the_idle_do_not_suffice_and_their_turn_is_over() -> None:
+    tenants = [tenant("idle"), tenant("busy", idle=False, room=80)]
+    assert decide(60, 5, 100, tenants) == Decision("drain", ("idle", "busy"), 5)
+    assert decide(15, 5, 100, tenants).act == "evict"
+    in_turn = [tenant("idle"), Tenant("busy", False, False, 80, 0, 0, turn=True)]
+    assert decide(60, 5, 100, in_turn).act == "wait"
+    assert decide(15, 5, 100, [Tenant("idle", True, False, 80, 0, 0, turn=True)]).act == "wait"
+
+
+def test_who_is_kept_never_goes_and_is_not_waited_for() -> None:
+    kept = Tenant("kept", True, False, 80, 0, 0, kept=True)
+    assert decide(60, 5, 100, [kept]).act == "refuse"
+    assert decide(60, 5, 100, [kept, tenant("busy", idle=False)]).act == "wait"
 
 
 def test_while_one_goes_no_other_is_sent() -> None:
@@ -67,6 +82,11 @@ def test_only_the_idle_go_and_only_when_it_helps(
         assert all(victim.idle for victim in victims)
         assert free + sum(victim.room for victim in victims) >= need
         assert free + sum(victim.room for victim in victims[:-1]) < need
+    elif decision.act == "drain":
+        victims = [by_name[name] for name in decision.victims]
+        assert not all(victim.idle for victim in victims)
+        assert free + sum(victim.room for victim in victims) >= need
+        assert free + sum(victim.room for victim in victims if victim.idle) < need
     else:
         assert decision.victims == ()
 
