@@ -97,12 +97,24 @@ class Errand:
         """Call ``give_back`` when it is over."""
         self._returns.append(give_back)
 
+    @property
+    def mark(self) -> int:
+        """How much there is to give back now."""
+        return len(self._returns)
+
+    def give_back_to(self, mark: int) -> None:
+        """Give back what was acquired since ``mark``: it goes on without."""
+        while len(self._returns) > mark:
+            self._give_back()
+        self.place = self.delivery = self.exchange = None
+
+    def _give_back(self) -> None:
+        try:
+            self._returns.pop()()
+        except Exception:  # noqa: BLE001  (a fault of ours: it is logged, and the rest must still be given back)
+            _log.exception("trace %s could not give something back", self.trace)
+
     def give_everything_back(self) -> None:
         """It is over. One return that fails does not keep the others from being done."""
         self.over = True
-        while self._returns:
-            try:
-                self._returns.pop()()
-            except Exception:  # noqa: BLE001  (a fault of ours: it is logged, and the rest must still be given back)
-                _log.exception("trace %s could not give something back", self.trace)
-        self.place = self.delivery = self.exchange = None
+        self.give_back_to(0)

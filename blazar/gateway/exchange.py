@@ -7,9 +7,10 @@ context, and the shell has it given back however the request ends.
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from time import monotonic_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -30,12 +31,12 @@ from blazar.gateway import structured
 from blazar.gateway.body import whole
 from blazar.gateway.context import UNCACHED
 from blazar.gateway.due import charge, chosen, rates
-from blazar.gateway.turn import asked_context, enter, heavy
+from blazar.gateway.turn import asked_context, enter, heavy, session
 from blazar.models import overlay
 from blazar.relay.delivery import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from falcon.asgi import Request, Response
 
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
     from blazar.relay.delivery import Delivery
     from blazar.supervisor.instance import Instance, Lease
 
+T = TypeVar("T")
+
+_log = logging.getLogger("blazar.gateway")
 _DEATH_S = 0.25
 _CALL_LIMIT = 16 * 1024 * 1024
 
@@ -83,6 +87,11 @@ async def _with_pictures(node: Node, inbound: _native.Inbound, body: bytes) -> _
 
 async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
     """Have the request's model loaded and held until the request is over."""
+    return await _hold(node, errand, inbound, _prepare(node, errand, inbound))
+
+
+def _prepare(node: Node, errand: Errand, inbound: _native.Inbound) -> Model:
+    """Check what is asked of the model, put on it what the model's Modelfile sets, and charge the key."""
     model = chosen(node, errand, inbound.model)
     if (
         not inbound.load_only
@@ -97,13 +106,17 @@ async def lease(node: Node, errand: Errand, inbound: _native.Inbound) -> Lease:
         _dress(inbound, model)
     if inbound.has_template and not inbound.load_only:
         _render(errand, inbound)
-    sees = not inbound.plain and inbound.has_images
-    if sees and not model.projector:
+    if not inbound.plain and inbound.has_images and not model.projector:
         raise VisionProjectorMissing(model.name)
     charge(errand, *((0, 0) if inbound.load_only else inbound.cost))
+    return model
+
+
+async def _hold(node: Node, errand: Errand, inbound: _native.Inbound, model: Model) -> Lease:
     before = monotonic_ns()
     context = inbound.num_ctx or asked_context(errand)
-    held = await node.fleet.ensure_ready(runs(node, model), context=context, sees=sees)
+    sees = not inbound.plain and inbound.has_images
+    held = await node.fleet.ensure_ready(runs(node, model), context=context, sees=sees, session=session(errand))
     keep_alive = inbound.keep_alive_s
     errand.finally_do(partial(held.release, keep_alive))
     errand.load_ns = monotonic_ns() - before
@@ -173,21 +186,17 @@ async def answer(
         if enforce:
             raise BadRequest("An answer can be enforced when it is whole only; leave out stream.", param="stream")
         context.keep_open(inbound)
-    exchange, delivery, instance = await begin(node, context, inbound)
-    if keep is not None:
-        delivery.finished = partial(_keep, exchange, keep)
+    _normalise(node, context, inbound)
+    model = _prepare(node, context, inbound)
+    exchange, delivery, body = await _once_more(context, partial(_attempt, node, context, inbound, model, keep))
     extra: list[tuple[str, str]] = []
     if inbound.stream:
-        context.flows(delivery, exchange)
-        await delivery.head()
-        _raise_fault(context, exchange, instance)
         delivery.straight = context.send_more
         resp.stream = delivery
         context.streaming = True
         extra += UNCACHED
     else:
-        resp.data = await delivery.whole()
-        _raise_fault(context, exchange, instance)
+        resp.data = body
         if not inbound.plain and (said := structured.verdict(inbound, exchange, enforce=enforce)):
             extra.append(("x-blazar-structured-output", _header(said)))
     resp.set_headers(
@@ -202,6 +211,38 @@ async def answer(
     )
 
 
+async def _attempt(
+    node: Node, context: Context, inbound: _native.Inbound, model: Model, keep: Callable[[bytes], None] | None
+) -> tuple[_native.Exchange, Delivery, bytes]:
+    """Ask an engine; a stream's beginning, or all of an answer. Raises what failed before the client had a byte."""
+    exchange, delivery, instance = await _send(node, context, inbound, model)
+    if keep is not None:
+        delivery.finished = partial(_keep, exchange, keep)
+    body = b""
+    if inbound.stream:
+        context.flows(delivery, exchange)
+        await delivery.head()
+    else:
+        body = await delivery.whole()
+    _raise_fault(context, exchange, instance)
+    return exchange, delivery, body
+
+
+async def _once_more(errand: Errand, attempt: Callable[[], Awaitable[T]]) -> T:
+    """An engine that died before the client had a byte costs the client nothing: the model is loaded again, and asked
+    again, once.
+    """
+    mark = errand.mark
+    try:
+        return await attempt()
+    except EngineCrashed as crash:
+        if errand.refusal is not None:
+            raise
+        _log.warning("trace %s is asked again: %s", errand.trace, crash)
+        errand.give_back_to(mark)
+        return await attempt()
+
+
 def _keep(exchange: _native.Exchange, keep: Callable[[bytes], None]) -> None:
     if document := exchange.document:
         keep(document)
@@ -209,10 +250,16 @@ def _keep(exchange: _native.Exchange, keep: Callable[[bytes], None]) -> None:
 
 async def run(node: Node, errand: Errand, inbound: _native.Inbound) -> bytes:
     """The body of an answer that nobody streams, for whoever waits elsewhere."""
-    exchange, delivery, instance = await begin(node, errand, inbound)
-    body = await delivery.whole()
-    _raise_fault(errand, exchange, instance)
-    return body
+    _normalise(node, errand, inbound)
+    model = _prepare(node, errand, inbound)
+
+    async def attempt() -> bytes:
+        exchange, delivery, instance = await _send(node, errand, inbound, model)
+        body = await delivery.whole()
+        _raise_fault(errand, exchange, instance)
+        return body
+
+    return await _once_more(errand, attempt)
 
 
 def _normalise(node: Node, errand: Errand, inbound: _native.Inbound) -> None:
@@ -236,7 +283,13 @@ def _check_schema(errand: Errand, inbound: _native.Inbound, family: str) -> None
 async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_native.Exchange, Delivery, Instance]:
     """Lease, enter, and send: the answer is on its way. All of it is given back when the errand is over."""
     _normalise(node, errand, inbound)
-    instance = (await lease(node, errand, inbound)).instance
+    return await _send(node, errand, inbound, _prepare(node, errand, inbound))
+
+
+async def _send(
+    node: Node, errand: Errand, inbound: _native.Inbound, model: Model
+) -> tuple[_native.Exchange, Delivery, Instance]:
+    instance = (await _hold(node, errand, inbound, model)).instance
     if not inbound.plain:
         _check_schema(errand, inbound, instance.family)
     await enter(node, errand, instance, lane=inbound.lane, heavy=heavy(inbound))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from blazar.supervisor.instance import Instance
 
 _HEAVY = 64 * 1024
+_LONGEST_NAME = 128
 _PRIORITIES = {"high": HIGH, "low": LOW}
 
 
@@ -46,6 +47,16 @@ def heavy(inbound: _native.Inbound) -> bool:
 def asked_context(errand: Errand) -> int | None:
     """Tokens of context that a header asks for."""
     return _number(errand, b"x-blazar-num-ctx")
+
+
+def session(errand: Errand) -> str | None:
+    """The session that a header names, apart from those of other keys. Raises BadRequest."""
+    named = errand.header(b"x-blazar-session")
+    if named is None:
+        return None
+    if not 0 < len(named) <= _LONGEST_NAME or not named.isprintable():
+        raise BadRequest(f"The header x-blazar-session takes a name of 1 to {_LONGEST_NAME} characters.")
+    return f"{errand.owner}/{named}" if errand.owner else named
 
 
 def _deadline(errand: Errand) -> int | None:

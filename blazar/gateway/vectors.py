@@ -12,7 +12,7 @@ import msgspec
 from blazar.errors import BadGateway, BadRequest, PromptTooLong
 from blazar.gateway.due import charge, chosen
 from blazar.gateway.exchange import call
-from blazar.gateway.turn import asked_context, enter
+from blazar.gateway.turn import asked_context, enter, session
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,7 +153,9 @@ async def rank(node: Node, errand: Errand, name: str, query: str, documents: lis
 async def _held(
     node: Node, errand: Errand, model: Model, keep_alive_s: float | None, num_ctx: int | None, *, embeds: bool
 ) -> Instance:
-    held = await node.fleet.ensure_ready(model, context=num_ctx or asked_context(errand), embeds=embeds)
+    held = await node.fleet.ensure_ready(
+        model, context=num_ctx or asked_context(errand), embeds=embeds, session=session(errand)
+    )
     errand.finally_do(partial(held.release, keep_alive_s))
     await enter(node, errand, held.instance)
     return held.instance

@@ -10,8 +10,8 @@ import msgspec
 
 class Tenant(msgspec.Struct, frozen=True):
     """One instance as the policy sees it. ``room`` is what comes free when it goes; ``growth`` what it was promised and
-    has not taken yet; both in bytes. ``used`` orders by last use. ``kept``: it is never sent away for another; ``turn``:
-    not yet.
+    has not taken yet; both in bytes. ``used`` orders by last use. ``kept``: it is never sent away for another;
+    ``turn``: not yet.
     """
 
     name: str

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -64,27 +66,52 @@ def test_child_killed_in_a_stream(own: Server, path: str) -> None:
     assert again.status_code == 200, again.text
 
 
-def test_child_killed_in_an_unstreamed_answer(own: Server) -> None:
-    import threading
-
-    httpx.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
+def kill_working(server: Server, times: int) -> threading.Thread:
+    """Kill the engine while it works, so many times."""
 
     def kill() -> None:
-        while own.busy_slots("tiny") == 0:
-            time.sleep(0.01)
-        os.kill(engine_pid(own), signal.SIGKILL)
+        for _ in range(times):
+            while not (rows := server.ps()) or rows[0]["blazar"]["state"] != "ready":  # type: ignore[index]
+                time.sleep(0.01)
+            pid = engine_pid(server)
+            while server.busy_slots("tiny") == 0:
+                time.sleep(0.01)
+            os.kill(pid, signal.SIGKILL)
+            while server.ps() and engine_pid(server) == pid:
+                time.sleep(0.01)
 
     killer = threading.Thread(target=kill)
     killer.start()
-    answer = httpx.post(
-        f"{own.url}/v1/messages",
-        json={"model": "tiny", "messages": MESSAGES, "max_tokens": 8000, "temperature": 0},
-        timeout=30,
-    )
+    return killer
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_child_killed_in_an_unstreamed_answer(own: Server, times: int) -> None:
+    """Once costs the client nothing, since it had no byte yet; an engine that dies again is told."""
+    httpx.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
+    killer = kill_working(own, times)
+    body = {"model": "tiny", "messages": MESSAGES, "max_tokens": 1000, "temperature": 0, "stop_sequences": ["%%"]}
+    answer = httpx.post(f"{own.url}/v1/messages", json=body, timeout=60)
     killer.join()
+    if times == 1:
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["stop_reason"]
+        return
     assert answer.status_code == 502
     assert answer.json()["type"] == "error"
     assert answer.json()["error"]["blazar_code"] == "ENGINE_CRASHED"
+
+
+def test_those_who_wait_behind_a_child_that_dies_are_served_by_the_next(own: Server) -> None:
+    httpx.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
+    body = {"model": "tiny", "messages": MESSAGES, "max_tokens": 5, "temperature": 0}
+    with ThreadPoolExecutor(17) as pool:
+        long = [pool.submit(httpx.post, f"{own.url}/v1/messages", json={**body, "max_tokens": 900}, timeout=60)]
+        while own.busy_slots("tiny") == 0:
+            time.sleep(0.01)
+        asks = [pool.submit(httpx.post, f"{own.url}/v1/messages", json=body, timeout=60) for _ in range(16)]
+        os.kill(engine_pid(own), signal.SIGKILL)
+        assert {ask.result().status_code for ask in (*long, *asks)} == {200}
 
 
 def gone(pids: set[int], within_s: float) -> bool:

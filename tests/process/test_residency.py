@@ -292,7 +292,7 @@ async def test_pinned_models_and_sessions_never_make_room(home: Path, fakes: Fak
 async def test_who_waits_first_loads_first(home: Path, fakes: Fakes, faked: Config) -> None:
     """A large one waits; small ones that would fit beside keep coming."""
     machine = small_machine(20)
-    async with fleet_of(home, residency(faked, swap_s=0.3), machine) as (fleet, told):
+    async with fleet_of(home, residency(faked, swap_s=0.3), machine) as (fleet, _told):
         watch(machine, fleet)
         held = await fleet.ensure_ready(fakes("held", size=10 * GB))
         large = asyncio.create_task(fleet.ensure_ready(fakes("large", size=15 * GB)))
