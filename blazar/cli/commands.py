@@ -20,6 +20,7 @@ ENTRIES = (
     Entry("serve", SERVE, "Answer requests on this machine's address.", "serve:serve"),
     Entry("run", SERVE, "Ask a model, or talk to it.", "run:run"),
     Entry("ps", SERVE, "List the models in memory.", "running:ps"),
+    Entry("warm", SERVE, "Bring a model into memory.", "running:warm"),
     Entry("stop", SERVE, "Take a model out of memory, or stop the daemon.", "running:stop"),
     Entry("pull", MODELS, "Fetch a model.", "models:pull"),
     Entry("import", MODELS, "Take in a model file that is already here.", "models:import_"),

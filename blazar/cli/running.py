@@ -15,10 +15,16 @@ _RIGHT = frozenset({"SIZE", "CONTEXT", "BUSY", "QUEUED", "PID"})
 
 
 @click.command()
+@click.option("--reset", metavar="MODEL", type=ModelName(), help="Let MODEL be started again after its crashes.")
 @output.json_option
-def ps(as_json: bool) -> None:
+def ps(reset: str | None, as_json: bool) -> None:
     """List the models in memory: what they are doing, and when they leave."""
-    running = client(*here()).ps()
+    daemon = client(*here())
+    if reset is not None:
+        daemon.reset(reset)
+        output.notes().line(f"The crashes of {reset} are forgotten.")
+        return
+    running = daemon.ps()
     if as_json:
         output.json_lines(running)
     elif running:
@@ -49,6 +55,14 @@ def stop(model: str | None) -> None:
         output.notes().line("No Blazar daemon runs.")
     else:
         raise Conflict(f"The daemon at {other.address} does not belong to {paths.data}. Stop it where it was started.")
+
+
+@click.command()
+@click.argument("model", type=ModelName())
+def warm(model: str) -> None:
+    """Bring MODEL into memory, so that its first answer comes at once."""
+    client(*here()).load(model)
+    output.notes().line(f"{model} is in memory.")
 
 
 def _row(model: Running) -> tuple[str, ...]:

@@ -70,6 +70,10 @@ class Client:
         """Bring a model into memory; returns when it answers."""
         self._ask("POST", "/api/generate", {"model": model, "stream": False}, dict[str, Any], timeout=None)
 
+    def reset(self, model: str) -> None:
+        """Forget a model's crashes, so that it may be started at once."""
+        self._ask("POST", "/api/reset", {"model": model}, dict[str, Any])
+
     def chat(self, request: ChatRequest) -> Stream:
         """Ask for a streamed answer. A load may come first, so the wait has no bound; closing the stream ends it."""
         exchange = Exchange(self._address)

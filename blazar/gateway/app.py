@@ -27,6 +27,7 @@ from blazar.gateway.control.engine import EngineTool, EngineView, Infill
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.control.keys import ApiKeys, RotateKey
 from blazar.gateway.control.requests import CancelRequest, OneRequest, Requests
+from blazar.gateway.control.residency import Evict, Reset, Session, Sessions, Warm
 from blazar.gateway.due import Scope, rates
 from blazar.gateway.guard import Guard
 from blazar.gateway.ollama.create import Blob, Create
@@ -108,6 +109,11 @@ def routes(node: Node, live: set[Context]) -> dict[str, Any]:
         "/api/delete": Delete(node),
         "/api/pull": Pull(node),
         "/api/errors": Errors(),
+        "/api/evict": Evict(node),
+        "/api/warm": Warm(node),
+        "/api/reset": Reset(node),
+        "/api/session": Session(node),
+        "/api/sessions": Sessions(node),
         "/api/keys": ApiKeys(node),
         "/api/keys/rotate": RotateKey(node),
         "/infill": Infill(node),

@@ -167,6 +167,14 @@ class Fleet:
         instance.keep_alive_s = 0.0
         return False
 
+    async def gone(self, name: str) -> None:
+        """Return when the instance of a model that is here now has left."""
+        instance = self._instances.get(name)
+        if instance is not None:
+            await instance.gone.wait()
+            if (departure := self._departures.get(instance)) is not None:
+                await asyncio.shield(departure)
+
     def touch(self, name: str, keep_alive_s: float) -> bool:
         """Let a loaded model stay this long from now (seconds; negative: for good); ``False`` when it is not loaded."""
         instance = self._instances.get(name)

@@ -1,8 +1,8 @@
 """Room in memory for one more model: look, decide, have others leave, look again.
 
-Two models that do not fit together and are both asked for would be swapped with every request. So a model in use has its
-turn, for some seconds or twice as long as it takes to load, before another that waits may send it away; and those who
-wait for room have it in the order in which they came.
+Two models that do not fit together and are both asked for would be swapped with every request. So a model in use has
+its turn, for some seconds or twice as long as it takes to load, before another that waits may send it away; and those
+who wait for room have it in the order in which they came.
 """
 
 from __future__ import annotations

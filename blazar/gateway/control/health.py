@@ -27,6 +27,11 @@ class Health:
             "models": len(self._node.catalogue.list()),
             "loaded": len(self._node.fleet.snapshot()),
             "answers_in_flight": self._node.relay.live,
+            # How late the loop that answers all of this woke, last and at worst within a minute.
+            "loop": {
+                "lag_ms": round(self._node.pulse.lag_s * 1000, 1),
+                "worst_lag_ms": round(self._node.pulse.worst_s * 1000, 1),
+            },
         }
 
 
