@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _log = logging.getLogger("blazar.gateway")
-_DEATH_S = 0.25
+# An engine that is told to end closes its connections before it does.
+_DEATH_S = 1.5
 _CALL_LIMIT = 16 * 1024 * 1024
 
 
