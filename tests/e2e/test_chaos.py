@@ -21,10 +21,11 @@ import httpx
 
 from tests.support.server import Server, children_of, serving
 
-SECONDS = float(os.environ.get("BLAZAR_CHAOS_S", "45"))
+SECONDS = float(os.environ.get("BLAZAR_CHAOS_S", "40"))
 SEED = int(os.environ.get("BLAZAR_CHAOS_SEED", "1"))
 MODELS = [f"m{number}" for number in range(20)]
 CLIENTS = 16
+LATE_MS = 30_000
 # What a client may be told. A fault of ours (500) is never among it.
 ALLOWED = {200, 401, 429, 499, 502, 503, 507}
 MESSAGES = [{"role": "user", "content": "Say something."}]
@@ -111,11 +112,20 @@ class Storm:
                 await asyncio.sleep(self.random.uniform(0.1, 0.6))
                 await self.random.choice([self.kill, self.evict, self.cancel, self.rotate, self.change])(http)
 
+    async def watch(self) -> None:
+        """Nobody waits longer than the bounds on every wait together."""
+        async with httpx.AsyncClient(base_url=self.server.url, timeout=60, headers=self.admin) as http:
+            while not self.over:
+                await asyncio.sleep(1)
+                rows = (await http.get("/v1/requests")).json()["data"]
+                if late := [row for row in rows if row["age_ms"] > LATE_MS]:
+                    self.wrong.append(f"{late} {(await http.get('/api/ps')).text}")
+
     async def kill(self, http: httpx.AsyncClient) -> None:
         rows = (await http.get("/api/ps")).json()["models"]
         if pids := [row["blazar"]["pid"] for row in rows if row["blazar"]["pid"]]:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.random.choice(pids), self.random.choice([signal.SIGKILL, signal.SIGTERM]))
+                os.kill(self.random.choice(pids), signal.SIGKILL)
                 self.told["killed"] += 1
 
     async def evict(self, http: httpx.AsyncClient) -> None:
@@ -161,6 +171,7 @@ class Storm:
             for number in range(CLIENTS):
                 group.create_task(self.client(number))
             group.create_task(self.weather())
+            group.create_task(self.watch())
             await asyncio.sleep(seconds)
             self.over = True
 
