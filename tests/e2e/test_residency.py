@@ -59,7 +59,7 @@ def test_a_model_is_brought_in_and_taken_out(server: Server) -> None:
 
 
 def test_one_that_answers_is_not_taken_away_but_waited_for(server: Server) -> None:
-    asked = {**CHAT, "max_tokens": 300, "stream": True, "logit_bias": ENDLESS}
+    asked = {**CHAT, "max_tokens": 2500, "stream": True, "logit_bias": ENDLESS}
     with httpx.Client(timeout=30) as client:
         with client.stream("POST", f"{server.url}/v1/chat/completions", json=asked) as stream:
             lines = stream.iter_lines()

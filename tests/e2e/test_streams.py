@@ -32,8 +32,8 @@ def text_of(raw: bytes) -> str:
     assert frames[-2] == "data: [DONE]"
     text = ""
     for frame in frames[:-2]:
-        if frame == ": ping":
-            continue
+        if frame.startswith(": "):
+            continue  # why it waits
         assert frame.startswith("data: ")
         chunk = json.loads(frame[6:])
         for choice in chunk["choices"]:
