@@ -132,9 +132,9 @@ class Keys:
 
     def named(self, name: str) -> Key | None:
         """The key of that name."""
-        return next((key for key in self.list() if key.name == name), None)
+        return next((key for key in self.all() if key.name == name), None)
 
-    def list(self) -> tuple[Key, ...]:
+    def all(self) -> tuple[Key, ...]:
         """Every key, as they stand in the config."""
         self._look()
         return tuple(self._by_digest.values())
@@ -148,10 +148,10 @@ class Keys:
         self._looked_ns = 0
         self._look()
 
-    def today(self) -> dict[str, UsageRow]:
+    async def today(self) -> dict[str, UsageRow]:
         """What each used today."""
-        self.flush()
-        return self._usage.on(self._clock.time_ns() // 1_000_000_000 // _DAY_S)
+        await self._flush()
+        return await asyncio.to_thread(self._usage.on, self._clock.time_ns() // 1_000_000_000 // _DAY_S)
 
     def start(self) -> None:
         """Write down now and then what is used."""
@@ -161,25 +161,39 @@ class Keys:
         """Write down what is left."""
         if self._flushing is not None:
             self._flushing.cancel()
-        self.flush()
+        self._usage.add(self._taken())
 
-    def flush(self) -> None:
-        """Write down what was used since the last time."""
+    def _taken(self) -> list[UsageRow]:
+        """What was used since the last time. Counts belong to the loop; only rows go to a thread."""
         pending, self._pending = self._pending, {}
-        if pending:
-            self._usage.add(UsageRow(name, day, *counts) for (name, day), counts in pending.items())
+        return [UsageRow(name, day, *counts) for (name, day), counts in pending.items()]
+
+    async def _flush(self) -> None:
+        """Write down what was used since the last time; what the disk refuses is kept for the next."""
+        rows = self._taken()
+        if not rows:
+            return
+        try:
+            await asyncio.to_thread(self._usage.add, rows)
+        except Exception:
+            for row in rows:
+                self._add(row.name, row.day, row.requests, row.prompt, row.completion)
+            raise
 
     async def _flush_on(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_S)
             try:
-                await asyncio.to_thread(self.flush)
+                await self._flush()
             except Exception:  # noqa: BLE001  (the disk may be full for a while; requests go on)
                 _log.exception("what keys used could not be written down")
 
     def _count(self, name: str, day: int, prompt: int, completion: int) -> None:
+        self._add(name, day, 1, prompt, completion)
+
+    def _add(self, name: str, day: int, requests: int, prompt: int, completion: int) -> None:
         counts = self._pending.setdefault((name, day), [0, 0, 0])
-        counts[0] += 1
+        counts[0] += requests
         counts[1] += prompt
         counts[2] += completion
 

@@ -40,8 +40,8 @@ class ApiKeys:
         """Each with its bounds and what it used today. Secrets are known to nobody but who has them."""
         _manager(req)
         keys = self._node.keys
-        today = await asyncio.to_thread(keys.today)
-        resp.media = {"keys": [card(key, today.get(key.name), fixed=keys.is_fixed(key)) for key in keys.list()]}
+        today = await keys.today()
+        resp.media = {"keys": [card(key, today.get(key.name), fixed=keys.is_fixed(key)) for key in keys.all()]}
 
     async def on_post(self, req: Request, resp: Response) -> None:
         """Make one. Its secret is in the answer, and never again."""
