@@ -96,6 +96,11 @@ class Context(Errand):
         self._speaker: Speaker | None = None
         self._told_ns = 0
 
+    def give_back_to(self, mark: int) -> None:
+        """What an attempt that failed would have said is not said."""
+        self._flow = self._speaker = None
+        super().give_back_to(mark)
+
     def give_everything_back(self) -> None:
         """It is over, and holds nothing any more that holds it: the collector is slow."""
         super().give_everything_back()

@@ -199,12 +199,14 @@ class Fleet:
         """Have an idle instance go."""
         return self._leave(instance, reason)
 
-    def drain(self, instance: Instance, reason: str) -> None:
-        """Have it go when its last lease ends; nobody gets another meanwhile."""
-        if instance.state is State.READY and not instance.draining:
-            instance.draining = reason
-            instance.changed.fire()
-            self._rest(instance)
+    def drain(self, instance: Instance, reason: str) -> bool:
+        """Have it go when its last lease ends; nobody gets another meanwhile. ``False`` where it was to go anyway."""
+        if instance.state is not State.READY or instance.draining:
+            return False
+        instance.draining = reason
+        instance.changed.fire()
+        self._rest(instance)
+        return True
 
     def resume(self, instance: Instance) -> None:
         """It need not go after all."""

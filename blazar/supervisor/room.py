@@ -40,8 +40,8 @@ class House(Protocol):
     def leave(self, instance: Instance, reason: str) -> asyncio.Task[None]:
         """Have an idle one go."""
 
-    def drain(self, instance: Instance, reason: str) -> None:
-        """Have it go when its last lease ends; nobody gets another meanwhile."""
+    def drain(self, instance: Instance, reason: str) -> bool:
+        """Have it go when its last lease ends; nobody gets another meanwhile. ``False`` where it was to go anyway."""
 
     def resume(self, instance: Instance) -> None:
         """It need not go after all."""
@@ -92,10 +92,8 @@ class Room:
                     await asyncio.wait([self._house.leave(other, reason) for other in self._named(decision.victims)])
                     continue
                 if decision.act == "drain":
-                    for other in self._named(decision.victims):
-                        if not other.idle:
-                            drained.append(other)
-                            self._house.drain(other, reason)
+                    busy = [other for other in self._named(decision.victims) if not other.idle]
+                    drained += [other for other in busy if self._house.drain(other, reason)]
             left = deadline - self._now()
             if decision.act == "refuse" or left <= 0:
                 holders = [other.name for other in self._tenants(instance)]
