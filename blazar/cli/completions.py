@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -30,10 +31,12 @@ def completions(ctx: click.Context, shell: str) -> None:
     click.echo(kind(ctx.find_root().command, {}, "blazar", "_BLAZAR_COMPLETE").source())
 
 
-class ModelName(click.types.StringParamType):
-    """The name of a model on disk; the shell completes it."""
+class Completed(click.types.StringParamType):
+    """A word that the shell completes, of those that are :meth:`known`."""
 
-    name = "model"
+    def known(self) -> Iterable[tuple[str, str | None]]:
+        """Words, each with what it means; here none."""
+        return ()
 
     def shell_complete(
         self,
@@ -41,16 +44,27 @@ class ModelName(click.types.StringParamType):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Names that begin so. What stands in the way of knowing them is no matter for a Tab."""
+        """Words that begin so. What stands in the way of knowing them is no matter for a Tab."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 (only for a Tab)
 
-        from blazar.cli.place import here  # noqa: PLC0415 (only for a Tab)
-        from blazar.errors import BlazarError  # noqa: PLC0415
-        from blazar.models.library import Library  # noqa: PLC0415
+        from blazar.errors import BlazarError  # noqa: PLC0415 (only for a Tab)
 
         try:
-            models = Library(*here()).list()
+            words = list(self.known())
         except (BlazarError, OSError):
             return []
         begin = incomplete.lower()
-        return [CompletionItem(model.name) for model in models if model.name.lower().startswith(begin)]
+        return [CompletionItem(word, help=help_) for word, help_ in words if word.lower().startswith(begin)]
+
+
+class ModelName(Completed):
+    """The name of a model on disk."""
+
+    name = "model"
+
+    def known(self) -> Iterable[tuple[str, str | None]]:
+        """Every model of the catalogue."""
+        from blazar.cli.place import here  # noqa: PLC0415 (only for a Tab)
+        from blazar.models.library import Library  # noqa: PLC0415
+
+        return [(model.name, None) for model in Library(*here()).list()]

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 import msgspec
-from click.shell_completion import CompletionItem
 
 from blazar.cli import output
+from blazar.cli.completions import Completed
 from blazar.config import edit as editing
 from blazar.config import load, options, reference
 from blazar.config.paths import Paths
 from blazar.errors import ConfigError
 
 
-class _Key(click.types.StringParamType):
+class _Key(Completed):
     name = "key"
 
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002 (the signature is click's)
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Keys that begin so."""
-        known = options.table().values()
-        return [CompletionItem(option.key, help=option.help) for option in known if option.key.startswith(incomplete)]
+    def known(self) -> Iterable[tuple[str, str | None]]:
+        """Every setting."""
+        return [(option.key, option.help) for option in options.table().values()]
 
 
 class _Row(msgspec.Struct):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from blazar.cli import output
+from blazar.cli.completions import Completed
 from blazar.config import keys as keyring
 from blazar.config import load
 from blazar.config.paths import Paths
 from blazar.config.schema import KeyEntry
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from blazar.store import UsageRow
 
 _HEAD = ("NAME", "KEY", "MODELS", "RPM", "TPM", "DAILY", "AT ONCE", "WEIGHT", "REQUESTS", "TOKENS TODAY")
@@ -24,20 +24,12 @@ _RIGHT = frozenset(_HEAD[3:])
 _DAY_S = 86_400
 
 
-class _Name(click.types.StringParamType):
+class _Name(Completed):
     name = "name"
 
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002 (the signature is click's)
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Names that begin so."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415 (only for a Tab)
-
-        known = load.load(Paths.from_env()).keys
-        return [CompletionItem(entry.name) for entry in known if entry.name.startswith(incomplete)]
+    def known(self) -> Iterable[tuple[str, str | None]]:
+        """Every key."""
+        return [(entry.name, keyring.hint(entry)) for entry in load.load(Paths.from_env()).keys]
 
 
 class _Row(msgspec.Struct):

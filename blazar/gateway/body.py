@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 Body = TypeVar("Body")
 
 
+class Named(msgspec.Struct):
+    """A body that is about one model, by either word."""
+
+    model: str = ""
+    name: str = ""
+
+    @property
+    def wanted(self) -> str:
+        """The model's name. Raises BadRequest without one."""
+        if not (self.model or self.name):
+            raise BadRequest("model is required", param="model")
+        return self.model or self.name
+
+
 async def whole(node: Node, req: Request) -> bytes:
     """All of it. Raises PayloadTooLarge."""
     bound = node.config.server.max_body_bytes

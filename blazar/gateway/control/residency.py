@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from blazar.errors import BadRequest, Conflict, NotFound
-from blazar.gateway.body import typed, whole
+from blazar.errors import Conflict, NotFound
+from blazar.gateway.body import Named, typed, whole
 from blazar.gateway.turn import asked_context
 
 if TYPE_CHECKING:
@@ -16,17 +16,8 @@ if TYPE_CHECKING:
     from blazar.node import Node
 
 
-class _Named(msgspec.Struct):
-    model: str = ""
-    name: str = ""
+class _Named(Named):
     wait: bool = False
-
-    @property
-    def wanted(self) -> str:
-        """The model's name. Raises BadRequest without one."""
-        if not (self.model or self.name):
-            raise BadRequest("model is required", param="model")
-        return self.model or self.name
 
 
 class _Action(msgspec.Struct):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from blazar.errors import BadRequest, BlazarError, Conflict, Internal, LocalOnly, ModelNotFound, ShuttingDown
-from blazar.gateway.body import typed, whole
+from blazar.gateway.body import Named, typed, whole
 from blazar.models import reference
 from blazar.models.progress import Progress
 
@@ -30,17 +30,8 @@ class _Copy(msgspec.Struct):
     destination: str = ""
 
 
-class _Named(msgspec.Struct):
-    model: str = ""
-    name: str = ""
+class _Named(Named):
     stream: bool = True
-
-    @property
-    def wanted(self) -> str:
-        """Whichever of the two names was used."""
-        if not (self.model or self.name):
-            raise BadRequest("model is required", param="model")
-        return self.model or self.name
 
 
 class Copy:
