@@ -260,6 +260,13 @@ class BadGateway(BlazarError):
     code, status, summary = "BAD_GATEWAY", 502, "the engine answered nonsense"
 
 
+class NoConnection(BadGateway):
+    """The engine takes no connection."""
+
+    def __init__(self, model: str, why: str) -> None:
+        super().__init__(f"The engine that runs '{model}' takes no connection: {why}.")
+
+
 class AllSlotsBusy(BlazarError):
     """Waited its bound and no place came free."""
 

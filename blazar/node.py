@@ -45,7 +45,7 @@ class Node:
         self.fleet = Fleet(config, paths, self.catalogue, self.store, self.events, self.clock)
         self.keys = Keys(paths.config_file, config.keys, self.store.usage, self.clock, owner)
         self.gate = Gate(config.admission, self.clock)
-        self.relay = Relay(config.relay)
+        self.relay = Relay(config.relay, self.fleet.health)
         self.pulse = Pulse()
         self._warming: set[asyncio.Task[None]] = set()
         # What is to hear that Blazar stops, before its parts do.

@@ -92,6 +92,24 @@ class Residency(Section, frozen=True):
     ] = 0
 
 
+class Health(Section, frozen=True):
+    """When an engine that runs is replaced."""
+
+    silent_s: Annotated[
+        Seconds,
+        Meta(description="an engine that owes answers, says nothing and uses no processor for this long is replaced"),
+    ] = 30
+    finish_s: Annotated[
+        Seconds, Meta(description="time that an engine which takes no connection any more has to end its answers")
+    ] = 30
+    errors: Annotated[
+        Count, Meta(description="failed answers in a row after which an engine is replaced; 0: never")
+    ] = 5
+    growth_bytes: Annotated[
+        Bytes, Meta(description="an engine that grows by this beyond its plan is replaced once idle; 0: never")
+    ] = 4 * 1024 * 1024 * 1024
+
+
 class Admission(Section, frozen=True):
     """Who waits, and how long."""
 
@@ -150,6 +168,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     server: Server = Server()
     engine: Engine = Engine()
     residency: Residency = Residency()
+    health: Health = Health()
     admission: Admission = Admission()
     relay: Relay = Relay()
     models: Models = Models()

@@ -81,6 +81,8 @@ class Adapter(Protocol):
     kind: str
     family: str
     formats: frozenset[str]
+    vital: str
+    """The path of a question that the engine's own loop answers, not only the threads that take connections."""
 
     def launch(
         self, model: Model, build: Build, settings: Settings, *, address: Address, secret: str, scratch: Path

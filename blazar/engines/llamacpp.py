@@ -79,6 +79,8 @@ class LlamaCpp:
     kind = "llamacpp"
     family = "llama"
     formats = frozenset({"gguf"})
+    # Its answer comes from the queue that the model's loop works off.
+    vital = "/slots"
 
     def command(self, build: Build) -> tuple[str, ...]:
         """The program and the arguments that come before any option."""

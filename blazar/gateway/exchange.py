@@ -7,10 +7,9 @@ context, and the shell has it given back however the request ends.
 from __future__ import annotations
 
 import asyncio
-import logging
 from functools import partial
 from time import monotonic_ns
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,6 +27,7 @@ from blazar.errors import (
     VisionProjectorMissing,
 )
 from blazar.gateway import structured
+from blazar.gateway.again import once_more
 from blazar.gateway.body import whole
 from blazar.gateway.context import UNCACHED
 from blazar.gateway.due import charge, chosen, rates
@@ -36,7 +36,7 @@ from blazar.models import overlay
 from blazar.relay.delivery import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from falcon.asgi import Request, Response
 
@@ -47,11 +47,9 @@ if TYPE_CHECKING:
     from blazar.relay.delivery import Delivery
     from blazar.supervisor.instance import Instance, Lease
 
-T = TypeVar("T")
-
-_log = logging.getLogger("blazar.gateway")
 # An engine that is told to end closes its connections before it does.
 _DEATH_S = 1.5
+_FAILURES = frozenset({"bad_gateway", "cut"})
 _CALL_LIMIT = 16 * 1024 * 1024
 
 
@@ -189,7 +187,7 @@ async def answer(
         context.keep_open(inbound)
     _normalise(node, context, inbound)
     model = _prepare(node, context, inbound)
-    exchange, delivery, body = await _once_more(context, partial(_attempt, node, context, inbound, model, keep))
+    exchange, delivery, body = await once_more(context, partial(_attempt, node, context, inbound, model, keep))
     extra: list[tuple[str, str]] = []
     if inbound.stream:
         delivery.straight = context.send_more
@@ -229,21 +227,6 @@ async def _attempt(
     return exchange, delivery, body
 
 
-async def _once_more(errand: Errand, attempt: Callable[[], Awaitable[T]]) -> T:
-    """An engine that died before the client had a byte costs the client nothing: the model is loaded again, and asked
-    again, once.
-    """
-    mark = errand.mark
-    try:
-        return await attempt()
-    except EngineCrashed as crash:
-        if errand.refusal is not None:
-            raise
-        _log.warning("trace %s is asked again: %s", errand.trace, crash)
-        errand.give_back_to(mark)
-        return await attempt()
-
-
 def _keep(exchange: _native.Exchange, keep: Callable[[bytes], None]) -> None:
     if document := exchange.document:
         keep(document)
@@ -260,7 +243,7 @@ async def run(node: Node, errand: Errand, inbound: _native.Inbound) -> bytes:
         _raise_fault(errand, exchange, instance)
         return body
 
-    return await _once_more(errand, attempt)
+    return await once_more(errand, attempt)
 
 
 def _normalise(node: Node, errand: Errand, inbound: _native.Inbound) -> None:
@@ -281,10 +264,18 @@ def _check_schema(errand: Errand, inbound: _native.Inbound, family: str) -> None
         errand.warnings.append(f"Not enforced while the answer is made, only checked afterwards: {names}.")
 
 
-async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> tuple[_native.Exchange, Delivery, Instance]:
-    """Lease, enter, and send: the answer is on its way. All of it is given back when the errand is over."""
+async def begin(node: Node, errand: Errand, inbound: _native.Inbound) -> Delivery:
+    """The beginning of an answer is there, the rest on its way. All of it is given back when the errand is over."""
     _normalise(node, errand, inbound)
-    return await _send(node, errand, inbound, _prepare(node, errand, inbound))
+    model = _prepare(node, errand, inbound)
+
+    async def attempt() -> Delivery:
+        exchange, delivery, instance = await _send(node, errand, inbound, model)
+        await delivery.head()
+        _raise_fault(errand, exchange, instance)
+        return delivery
+
+    return await once_more(errand, attempt)
 
 
 async def _send(
@@ -307,7 +298,7 @@ async def _send(
     )
     delivery = await node.relay.open(instance, exchange, lambda: _explain(instance))
     errand.delivery, errand.exchange = delivery, exchange
-    errand.finally_do(partial(_settle, node, errand, exchange, delivery))
+    errand.finally_do(partial(_settle, node, errand, instance, exchange, delivery))
     return exchange, delivery, instance
 
 
@@ -341,6 +332,7 @@ async def call(
     errand.delivery = delivery
     errand.finally_do(partial(node.relay.close, delivery))
     await delivery.whole()
+    _judge(node, instance, native.fault, complete=native.status == 200)
     if native.fault is not None:
         raise error_of(native.fault, instance)
     return native.status, native.content_type, native.body
@@ -349,9 +341,15 @@ async def call(
 async def count_tokens(node: Node, errand: Errand, inbound: _native.Inbound) -> int:
     """Tokens of the request's prompt, as the model's own template and tokenizer make them."""
     _normalise(node, errand, inbound)
-    instance = (await lease(node, errand, inbound)).instance
-    path, body = _native.count_request(inbound, instance.family, instance.alias)
-    status, _, raw = await call(node, errand, instance, "POST", path, body)
+    model = _prepare(node, errand, inbound)
+
+    async def attempt() -> tuple[int, bytes, Instance]:
+        instance = (await _hold(node, errand, inbound, model)).instance
+        path, body = _native.count_request(inbound, instance.family, instance.alias)
+        status, _, raw = await call(node, errand, instance, "POST", path, body)
+        return status, raw, instance
+
+    status, raw, instance = await once_more(errand, attempt)
     try:
         counted = msgspec.json.decode(raw, type=_Counted)
     except msgspec.DecodeError:
@@ -402,14 +400,25 @@ def _raise_fault(errand: Errand, exchange: _native.Exchange, instance: Instance)
         raise error_of(exchange.fault, instance)
 
 
-def _settle(node: Node, errand: Errand, exchange: _native.Exchange, delivery: Delivery) -> None:
+def _settle(node: Node, errand: Errand, instance: Instance, exchange: _native.Exchange, delivery: Delivery) -> None:
     """What it came to; where that was cut off, what was read of it and what had come."""
     usage = exchange.usage
+    _judge(node, instance, exchange.fault, complete=usage is not None)
     if usage is not None:
         errand.spent = (usage[0], usage[2])
     elif exchange.fault is None or exchange.pieces:
         errand.spent = (errand.cost[0], exchange.pieces)
     node.relay.close(delivery)
+
+
+def _judge(
+    node: Node, instance: Instance, fault: tuple[str, str, int | None, int | None] | None, *, complete: bool
+) -> None:
+    """Whether the engine did what it is for. Who left early, or asked for the impossible, says nothing about it."""
+    if fault is not None and fault[0] in _FAILURES:
+        node.fleet.health.answered(instance, well=False)
+    elif complete:
+        node.fleet.health.answered(instance, well=True)
 
 
 async def _explain(instance: Instance) -> Reason:

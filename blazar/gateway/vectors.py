@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from blazar.errors import BadGateway, BadRequest, PromptTooLong
+from blazar.gateway.again import once_more
 from blazar.gateway.due import charge, chosen
 from blazar.gateway.exchange import call
 from blazar.gateway.turn import asked_context, enter, session
@@ -79,25 +80,50 @@ class _Tokens(msgspec.Struct):
     tokens: list[int]
 
 
-async def embedder(
-    node: Node, errand: Errand, name: str, size: int, *, keep_alive_s: float | None = None, num_ctx: int | None = None
-) -> Instance:
-    """The instance that embeds ``size`` bytes, held until the errand is over. Raises BadRequest where it cannot."""
+class Wish(NamedTuple):
+    """What a request says of the model beside the texts: seconds to stay, and the context in tokens."""
+
+    keep_alive_s: float | None = None
+    num_ctx: int | None = None
+
+
+def embedder(node: Node, errand: Errand, name: str, size: int) -> Model:
+    """The model that embeds ``size`` bytes, which are charged. Raises BadRequest where it cannot."""
     model = chosen(node, errand, name)
     if "embedding" not in model.capabilities and "completion" not in model.capabilities:
         raise BadRequest(f"'{model.name}' does not give vectors; it can do: {_can(model)}.", param="model")
     charge(errand, size // 4)
-    return await _held(node, errand, model, keep_alive_s, num_ctx, embeds="embedding" not in model.capabilities)
+    return model
 
 
 async def embed(
+    node: Node,
+    errand: Errand,
+    model: Model,
+    inputs: list[Input],
+    *,
+    truncate: bool,
+    path: str,
+    wish: Wish = Wish(),  # noqa: B008  (a value)
+) -> Embedded:
+    """The vectors of ``inputs``; without any, the model is loaded. With ``truncate``, what is longer than the context
+    is cut to it; otherwise it is refused, with its place under ``path``. Raises PromptTooLong, BadRequest, BadGateway.
+    """
+
+    async def attempt() -> Embedded:
+        instance = await _held(node, errand, model, wish, embeds="embedding" not in model.capabilities)
+        return await _embedded(node, errand, instance, inputs, truncate=truncate, path=path)
+
+    return await once_more(errand, attempt)
+
+
+async def _embedded(
     node: Node, errand: Errand, instance: Instance, inputs: list[Input], *, truncate: bool, path: str
 ) -> Embedded:
-    """The vectors of ``inputs``. With ``truncate``, what is longer than the context is cut to it; otherwise it is
-    refused, with its place under ``path``. Raises PromptTooLong, BadRequest, BadGateway.
-    """
     import numpy as np  # noqa: PLC0415  (most days nobody asks for vectors)
 
+    if not inputs:
+        return Embedded(np.zeros((0, 0), np.float32), 0)
     if truncate:
         most = longest(instance)
         inputs = [await _cut(node, errand, instance, text, most) for text in inputs]
@@ -137,9 +163,14 @@ async def rank(node: Node, errand: Errand, name: str, query: str, documents: lis
     if "rerank" not in model.capabilities:
         raise BadRequest(f"'{model.name}' does not rank; it can do: {_can(model)}.", param="model")
     charge(errand, sum(len(query) + len(text) for text in documents) // 4)
-    instance = await _held(node, errand, model, None, None, embeds=False)
     asked = {"query": query, "documents": documents, "top_n": min(top or len(documents), len(documents))}
-    status, _, raw = await call(node, errand, instance, "POST", "/v1/rerank", msgspec.json.encode(asked))
+
+    async def attempt() -> tuple[int, bytes, Instance]:
+        instance = await _held(node, errand, model, Wish(), embeds=False)
+        status, _, raw = await call(node, errand, instance, "POST", "/v1/rerank", msgspec.json.encode(asked))
+        return status, raw, instance
+
+    status, raw, instance = await once_more(errand, attempt)
     if status != 200:
         raise await _refused(node, errand, instance, [*documents], status, raw, "documents")
     try:
@@ -150,13 +181,11 @@ async def rank(node: Node, errand: Errand, name: str, query: str, documents: lis
     return Ranked(tuple((row.index, row.relevance_score) for row in answer.results), answer.usage.prompt_tokens)
 
 
-async def _held(
-    node: Node, errand: Errand, model: Model, keep_alive_s: float | None, num_ctx: int | None, *, embeds: bool
-) -> Instance:
+async def _held(node: Node, errand: Errand, model: Model, wish: Wish, *, embeds: bool) -> Instance:
     held = await node.fleet.ensure_ready(
-        model, context=num_ctx or asked_context(errand), embeds=embeds, session=session(errand)
+        model, context=wish.num_ctx or asked_context(errand), embeds=embeds, session=session(errand)
     )
-    errand.finally_do(partial(held.release, keep_alive_s))
+    errand.finally_do(partial(held.release, wish.keep_alive_s))
     await enter(node, errand, held.instance)
     return held.instance
 

@@ -1,4 +1,4 @@
-"""Where a child listens."""
+"""Where a child listens, and who wants to know how it does."""
 
 from __future__ import annotations
 
@@ -29,3 +29,13 @@ class Endpoint(Protocol):
     @property
     def unix(self) -> str:
         """A path, or nothing."""
+
+
+class Watcher(Protocol):
+    """Who hears of children that do not do what they should. It may be told the same again and again."""
+
+    def refused(self, name: str, generation: int) -> None:
+        """It took no connection."""
+
+    def silent(self, name: str, generation: int) -> None:
+        """Somebody waits for its answer and nobody has had a byte from it for some seconds."""

@@ -7,25 +7,28 @@ from collections.abc import Awaitable, Callable
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from blazar.errors import BadGateway, GatewayTimeout
+from blazar.errors import GatewayTimeout, NoConnection
 from blazar.relay.delivery import Answer, Delivery, Reason
 from blazar.relay.wire import Wire
 
 if TYPE_CHECKING:
     from blazar.config.schema import Relay as Settings
-    from blazar.relay.endpoint import Endpoint
+    from blazar.relay.endpoint import Endpoint, Watcher
 
 _IDLE_PER_CHILD = 64
 _TICK_S = 0.5
+_SILENT_NS = 5 * 10**9
 
 
 class Pool:
     """The connections to one child that carry nothing now."""
 
-    __slots__ = ("_idle", "closed", "endpoint")
+    __slots__ = ("_idle", "asked_ns", "closed", "endpoint", "heard_ns")
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        # When the child last said something, and when it was first asked for more after that.
+        self.heard_ns = self.asked_ns = 0
         self.closed = False
         self._idle: list[Wire] = []
 
@@ -49,6 +52,11 @@ class Pool:
         if wire in self._idle:
             self._idle.remove(wire)
 
+    def asked(self, now_ns: int) -> None:
+        """Somebody waits for the child now."""
+        if self.asked_ns <= self.heard_ns:
+            self.asked_ns = now_ns
+
     def close(self) -> None:
         """The child is gone or about to go."""
         self.closed = True
@@ -60,10 +68,11 @@ class Pool:
 class Relay:
     """Opens answers. One coarse ticker watches every deadline, so that an answer costs no timer."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, watcher: Watcher) -> None:
         self._settings = settings
+        self._watcher = watcher
         self._pools: dict[tuple[str, int], Pool] = {}
-        self._live: dict[Delivery, str] = {}
+        self._live: dict[Delivery, Pool] = {}
         self._ticker: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -90,7 +99,7 @@ class Relay:
     async def open(self, endpoint: Endpoint, answer: Answer, explain: Callable[[], Awaitable[Reason]]) -> Delivery:
         """Send ``answer.request`` to the child. Close the delivery with :meth:`close`.
 
-        Raises BadGateway where the child takes no connection, GatewayTimeout where it does not do so in time.
+        Raises NoConnection where the child takes no connection, GatewayTimeout where it does not do so in time.
         """
         pool = self._pools.get((endpoint.name, endpoint.generation))
         if pool is None:
@@ -101,13 +110,17 @@ class Relay:
 
         delivery = Delivery(answer, high=self._settings.buffer_bytes, explain=explain, again=again)
         wire = pool.take() or await self._connect(pool)
-        self._live[delivery] = endpoint.name
-        delivery.ride(wire, monotonic_ns())
+        self._live[delivery] = pool
+        now = monotonic_ns()
+        pool.asked(now)
+        delivery.ride(wire, now)
         return delivery
 
     def close(self, delivery: Delivery) -> None:
         """The client has all of it, or has left."""
-        self._live.pop(delivery, None)
+        pool = self._live.pop(delivery, None)
+        if pool is not None and delivery.heard:
+            pool.heard_ns = max(pool.heard_ns, delivery.last_ns)
         delivery.abandon()
 
     def child_left(self, name: str, generation: int) -> None:
@@ -128,19 +141,28 @@ class Relay:
         except TimeoutError:
             raise GatewayTimeout(endpoint.name, self._settings.connect_s, "sign of taking the connection") from None
         except OSError as error:
-            raise BadGateway(
-                f"The engine that runs '{endpoint.name}' takes no connection: {error.strerror}."
-            ) from error
+            # What is kept from better days leads to the same child.
+            self.child_left(endpoint.name, endpoint.generation)
+            self._watcher.refused(endpoint.name, endpoint.generation)
+            raise NoConnection(endpoint.name, error.strerror or str(error)) from error
         return wire
 
     def _tick(self) -> None:
         self._ticker = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
         now = monotonic_ns()
-        for delivery, name in tuple(self._live.items()):
+        waited_for: set[Pool] = set()
+        for delivery, pool in tuple(self._live.items()):
+            if delivery.heard:
+                pool.heard_ns = max(pool.heard_ns, delivery.last_ns)
             if delivery.ended or delivery.held_back:
                 continue
+            waited_for.add(pool)
             limit = self._settings.idle_s if delivery.heard else self._settings.head_s
             if now - delivery.last_ns > limit * 1e9:
                 what = "further byte" if delivery.heard else "answer"
-                late = GatewayTimeout(name, limit, what)
+                late = GatewayTimeout(pool.endpoint.name, limit, what)
                 delivery.end_with(Reason("timeout", late.code, late.message), now)
+        for pool in waited_for:
+            pool.asked(now)
+            if now - max(pool.asked_ns, pool.heard_ns) > _SILENT_NS:
+                self._watcher.silent(pool.endpoint.name, pool.endpoint.generation)

@@ -23,6 +23,7 @@ from blazar.errors import (
 )
 from blazar.supervisor import effects, sweep
 from blazar.supervisor.circuit import Circuits
+from blazar.supervisor.health import Health
 from blazar.supervisor.instance import Instance, InstanceView, Lease
 from blazar.supervisor.loader import Loader
 from blazar.supervisor.loading import until_ready
@@ -32,6 +33,7 @@ from blazar.supervisor.room import Room
 from blazar.supervisor.sessions import Sessions
 from blazar.supervisor.settings import Need, context_asked, settings_for
 from blazar.supervisor.state import OVER, State
+from blazar.supervisor.stay import LONGEST_S, Stay
 
 if TYPE_CHECKING:
     from blazar.clock import Clock
@@ -43,9 +45,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOCK_S = 5.0
-# The loop's timers count in milliseconds and may ring that much too early.
-_TIMER_S = 0.001
-_LONGEST_S = 10 * 365 * 86400.0
 
 
 class Fleet:
@@ -76,6 +75,8 @@ class Fleet:
         self._ticks = itertools.count(1)
         self._circuits = Circuits()
         self._room = Room(self._memory, config.residency, clock, self)
+        self._stay = Stay(self._leave, self._room.freed.fire)
+        self.health = Health(config.health, clock, self)
         self.sessions = Sessions(config.residency.session_keep_s, clock, self._room.freed.fire)
         self._routing = asyncio.Lock()
         self._wishes: dict[str, Need] = {}
@@ -92,10 +93,12 @@ class Fleet:
         await asyncio.to_thread(self._lock.take, _LOCK_S)
         for orphan in await sweep.sweep(self._paths.run, self._paths.data):
             _log.warning("ended process %d, which an earlier Blazar left with '%s'", orphan.pid, orphan.model)
+        self.health.start()
 
     async def stop(self) -> None:
         """End every child; nobody gets a lease any more."""
         self._closing = True
+        await self.health.stop()
         loads = list(self._loads.values())
         for load in loads:
             load.cancel()
@@ -152,7 +155,11 @@ class Fleet:
 
     def snapshot(self) -> tuple[InstanceView, ...]:
         """Every instance now, the oldest first."""
-        return tuple(instance.view(self._expiry(instance)) for instance in self._instances.values())
+        now_ns = self._clock.time_ns()
+        return tuple(
+            instance.view(None if (left_s := self._stay.left_s(instance)) is None else now_ns + int(left_s * 1e9))
+            for instance in self._instances.values()
+        )
 
     async def unload(self, name: str, reason: str) -> bool:
         """Have a model leave: at once when it is idle, else after its last lease. Returns when it is gone; ``False``
@@ -180,7 +187,7 @@ class Fleet:
         instance = self._instances.get(name)
         if instance is None:
             return False
-        self._rest(instance, keep_alive_s)
+        self._stay.rest(instance, keep_alive_s)
         return True
 
     def reset(self, name: str) -> None:
@@ -205,7 +212,7 @@ class Fleet:
             return False
         instance.draining = reason
         instance.changed.fire()
-        self._rest(instance)
+        self._stay.rest(instance)
         return True
 
     def resume(self, instance: Instance) -> None:
@@ -213,6 +220,12 @@ class Fleet:
         if instance.state is State.READY and instance.draining:
             instance.draining = ""
             instance.changed.fire()
+
+    def replace(self, instance: Instance, how: str) -> None:
+        """Kill a child that serves no longer; whoever it owed something hears that the engine ``how``."""
+        if instance.state is State.READY and instance.child is not None:
+            instance.fault = how
+            self._task(instance.child.kill())
 
     # Leases.
 
@@ -226,55 +239,12 @@ class Fleet:
         if instance.state in OVER:
             return
         self._used(instance)
-        self._rest(instance, keep_alive_s)
+        self._stay.rest(instance, keep_alive_s)
 
     def _used(self, instance: Instance) -> None:
         instance.last_used_ns = self._clock.time_ns()
         instance.last_used_tick = next(self._ticks)
         instance.used_at = self._now()
-
-    def _rest(self, instance: Instance, keep_alive_s: float | None = None) -> None:
-        """Whenever an instance may have become idle: have it leave, now or later, and tell who waits for room."""
-        if keep_alive_s is not None:
-            instance.keep_alive_s = min(keep_alive_s, _LONGEST_S)
-        if not instance.idle:
-            return
-        self._room.freed.fire()
-        stay_s = instance.keep_alive_s
-        if instance.draining:
-            self._leave(instance, instance.draining)
-        elif stay_s == 0:
-            self._leave(instance, "keep_alive is over")
-        elif stay_s > 0:
-            self._arm(instance, asyncio.get_running_loop().time() + stay_s)
-        else:
-            instance.disarm()
-
-    def _arm(self, instance: Instance, at: float) -> None:
-        """Look at ``at`` (the loop's time) whether it is still idle. A timer that rings too early is left to ring."""
-        instance.idle_until = at
-        if instance.timer is None or instance.timer_at > at:
-            instance.disarm()
-            instance.timer_at = at
-            instance.timer = asyncio.get_running_loop().call_at(at, self._expire, instance)
-
-    def _expire(self, instance: Instance) -> None:
-        instance.timer = None
-        if not instance.idle:
-            return
-        if instance.idle_until > asyncio.get_running_loop().time() + _TIMER_S:
-            self._arm(instance, instance.idle_until)
-        else:
-            self._leave(instance, f"idle for {instance.keep_alive_s:g} s")
-
-    def _expiry(self, instance: Instance) -> int | None:
-        """Civil time at which it leaves when nobody asks for it any more; ``None`` for never."""
-        if instance.keep_alive_s < 0:
-            return None
-        left_s = instance.keep_alive_s
-        if instance.idle:
-            left_s = max(0.0, instance.idle_until - asyncio.get_running_loop().time())
-        return self._clock.time_ns() + int(left_s * 1e9)
 
     async def _moved(self, instance: Instance) -> None:
         """Until something about ``instance`` changes. Raises the error of a load that failed."""
@@ -285,7 +255,7 @@ class Fleet:
             await instance.changed.wait()
         except BaseException:
             instance.waiters -= claim
-            self._rest(instance)
+            self._stay.rest(instance)
             raise
         instance.waiters -= claim
         if instance.state is State.FAILED and instance.failure is not None:
@@ -293,10 +263,10 @@ class Fleet:
 
     async def _drain(self, instance: Instance, need: Need) -> None:
         """Have ``instance`` replaced when its last lease ends. Raises AllSlotsBusy when that takes too long."""
-        instance.draining = need.words(instance.settings)
+        words = instance.draining = need.words(instance.settings)
         # Whoever makes the next instance, maybe for somebody who does not care, makes it do for all who asked so far.
         self._wishes[instance.name] = need.joined(self._wishes.get(instance.name, Need.of(instance.settings)))
-        self._rest(instance)
+        self._stay.rest(instance)
         wait_s = self._config.admission.wait_s
         try:
             async with asyncio.timeout(wait_s):
@@ -304,7 +274,7 @@ class Fleet:
         except TimeoutError:
             raise AllSlotsBusy(instance.name, instance.slots, 1, min(wait_s, 30.0)) from None
         finally:
-            if instance.state is State.READY:
+            if instance.state is State.READY and instance.draining == words:
                 instance.draining = ""
                 self._wishes.pop(instance.name, None)
                 instance.changed.fire()
@@ -325,7 +295,7 @@ class Fleet:
             need = need.joined(self._wishes.pop(model.name, Need()))
             settings = settings_for(self._config.engine, model, need, self._cores, gpu=self._gpu)
             instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
-            instance.keep_alive_s = min(self._config.residency.keep_alive_s, _LONGEST_S)
+            instance.keep_alive_s = min(self._config.residency.keep_alive_s, LONGEST_S)
             instance.need = self._loader.need(instance)
             self._instances[model.name] = instance
             self._tell(instance)
@@ -366,11 +336,12 @@ class Fleet:
         instance.loaded_ns = self._clock.time_ns()
         self._used(instance)
         instance.ready_at = self._now()
+        instance.began_bytes = instance.resident_bytes
         instance.to(State.READY)
         self._tell(instance)
         self._loader.measure(instance)
         self._room.freed.fire()
-        self._rest(instance)
+        self._stay.rest(instance)
 
     async def _fail(self, instance: Instance, error: BlazarError) -> None:
         """Give up a load: its child is gone before anybody hears of it, so that its room is free."""
@@ -430,6 +401,7 @@ class Fleet:
     def _forget(self, instance: Instance) -> None:
         del self._instances[instance.name]
         self._loader.clear(instance)
+        self.health.forget(instance)
         self._tell(instance)
         self._room.freed.fire()
 

@@ -75,10 +75,14 @@ class Instance:
         self.slots = settings.slots
         self.child: Child | None = None
         self.need = 0
+        self.began_bytes = 0
         self.in_flight = 0
         self.waiters = 0
         self.draining = ""
         self.reason = ""
+        # Why its child was killed, and how often in a row it failed at an answer.
+        self.fault = ""
+        self.failures = 0
         self.progress: float | None = None
         self.keep_alive_s = 0.0
         self.loaded_ns = 0
@@ -168,7 +172,7 @@ class Instance:
         assert self.child is not None
         lines = self.child.last_lines()
         failure = self.adapter.classify(lines, self.child.code)
-        return failure, EngineCrashed(self.name, failure.how, self.adapter.telling(lines, _LAST_WORDS))
+        return failure, EngineCrashed(self.name, self.fault or failure.how, self.adapter.telling(lines, _LAST_WORDS))
 
     def tenancy(self) -> tuple[int, int]:
         """``(room, growth)``: bytes that come free when it goes, and promised bytes that it has not taken yet."""

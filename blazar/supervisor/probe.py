@@ -18,11 +18,25 @@ async def get(address: Address, path: str, secret: str, timeout_s: float) -> tup
         return None
 
 
-async def _get(address: Address, path: str, secret: str) -> tuple[int, bytes]:
+async def listens(address: Address, timeout_s: float) -> bool:
+    """Whether a connection is taken in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, writer = await _connect(address)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+async def _connect(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if address.unix:
-        reader, writer = await asyncio.open_unix_connection(address.unix, limit=_LARGEST)
-    else:
-        reader, writer = await asyncio.open_connection(address.host, address.port, limit=_LARGEST)
+        return await asyncio.open_unix_connection(address.unix, limit=_LARGEST)
+    return await asyncio.open_connection(address.host, address.port, limit=_LARGEST)
+
+
+async def _get(address: Address, path: str, secret: str) -> tuple[int, bytes]:
+    reader, writer = await _connect(address)
     try:
         writer.write(
             f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n"

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.fleets import program
 from tests.support.server import Server, serving
+from tests.support.server import scripted as scripted_server
 from tests.support.tiny_model import write
 
 HERE = Path(__file__).parent
-SCRIPTED = HERE.parent / "support" / "scripted_engine.py"
 
 
 @pytest.fixture(scope="session")
@@ -48,13 +46,5 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose one model, ``scripted``, calls the tool that the conversation names."""
-    folder = tmp_path_factory.mktemp("scripted")
-    write(folder / "scripted.gguf", context=131072)
-    engine = program(folder, sys.executable, "-I", "-S", str(SCRIPTED))
-    settings = {
-        "BLAZAR_ENGINE_LLAMACPP_CHANNEL": "local",
-        "BLAZAR_ENGINE_LLAMACPP_PATH": str(engine),
-        "BLAZAR_ENGINE_CONTEXT": "131072",
-    }
-    with serving(folder / "home", {"scripted": folder / "scripted.gguf"}, **settings) as running:
+    with scripted_server(tmp_path_factory.mktemp("scripted")) as running:
         yield running

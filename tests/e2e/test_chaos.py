@@ -125,7 +125,8 @@ class Storm:
         rows = (await http.get("/api/ps")).json()["models"]
         if pids := [row["blazar"]["pid"] for row in rows if row["blazar"]["pid"]]:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.random.choice(pids), signal.SIGKILL)
+                how = self.random.choice([signal.SIGKILL, signal.SIGTERM])
+                os.kill(self.random.choice(pids), how)
                 self.told["killed"] += 1
 
     async def evict(self, http: httpx.AsyncClient) -> None:

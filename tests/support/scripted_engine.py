@@ -2,6 +2,11 @@
 
 A person's message that holds ``@call NAME JSON`` is answered with that tool call, in fragments, as llama-server streams
 one; once the tool has answered, with ``The tool said: ...``. Everything else gets ``Hello from the script.``
+
+The last message may ask for worse: ``@fail`` for a 500, ``@garbage`` for bytes that are no HTTP, ``@hang`` for silence
+from then on (connections are taken), ``@spin SECONDS`` for an answer after so much work, during which nothing else is
+answered, ``@grow MEGABYTES`` for an answer and as much memory that it keeps.
+
 The bodies that came are written to the file ``asked.jsonl`` beside the model, one line each.
 """
 
@@ -12,6 +17,8 @@ import os
 import re
 import socket
 import sys
+import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,6 +30,11 @@ FLAGS = (
 )
 # Agents may put what they are told into quotes of their own.
 CALL = re.compile(r"@call (\S+) (\{.*?\})(?=[\s\"]|$)", re.DOTALL)
+
+ILL = re.compile(r"@(fail|garbage|hang|spin|grow) ?(\d*)")
+# Whoever has it works; a real engine answers nothing else meanwhile that its loop must answer.
+LOOP = threading.Lock()
+KEPT: list[bytearray] = []
 
 
 def option(name: str, default: str = "") -> str:
@@ -57,7 +69,29 @@ def deltas(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> tuple
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def ill(self, kind: str, amount: int) -> bool:
+        """Misbehave; says whether that was all."""
+        if kind == "fail":
+            self.json({"error": {"code": 500, "message": "the script says so", "type": "server_error"}}, 500)
+        elif kind == "garbage":
+            self.wfile.write(b"\0\1\2 this is no answer\r\n\r\n")
+            self.close_connection = True
+        elif kind == "hang":
+            with LOOP:
+                time.sleep(3600)
+        elif kind == "spin":
+            with LOOP:
+                until = time.monotonic() + amount
+                while time.monotonic() < until:
+                    sum(range(10000))
+        else:
+            KEPT.append(bytearray(b"x") * (amount * 1_000_000))
+        return kind in {"fail", "garbage"}
+
     def do_GET(self) -> None:
+        if self.path == "/slots":
+            LOOP.acquire()
+            LOOP.release()
         alias, slots = option("--alias"), int(option("--parallel"))
         answers = {
             "/health": {"status": "ok"},
@@ -76,6 +110,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         with Path(option("--model")).with_name("asked.jsonl").open("a") as log:
             log.write(json.dumps(body) + "\n")
+        worse = ILL.search(text_of(body["messages"][-1].get("content")))
+        if worse and self.ill(worse[1], int(worse[2] or 0)):
+            return
         pieces, reason = deltas(body["messages"], body.get("tools") or [])
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -94,12 +131,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")
         self.wfile.flush()
 
-    def json(self, value: object) -> None:
+    def json(self, value: object, status: int = 200) -> None:
         if self.path != "/health" and self.headers.get("Authorization") != f"Bearer {os.environ['LLAMA_API_KEY']}":
             self.send_error(401)
             return
         data = json.dumps(value).encode()
-        self.send_response(200)
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()

@@ -14,6 +14,10 @@ from pathlib import Path
 
 import httpx
 
+from tests.support.fleets import program
+from tests.support.tiny_model import write
+
+SCRIPTED = Path(__file__).with_name("scripted_engine.py")
 BLAZAR = str(Path(sys.executable).with_name("blazar"))
 
 
@@ -132,3 +136,17 @@ def serving(home: Path, models: dict[str, Path], **env: str) -> Iterator[Server]
         yield server
     finally:
         server.stop()
+
+
+@contextmanager
+def scripted(folder: Path, model: str = "scripted", **env: str) -> Iterator[Server]:
+    """A server whose one model does what the conversation says (``scripted_engine.py``)."""
+    write(folder / f"{model}.gguf", context=131072)
+    engine = program(folder, sys.executable, "-I", "-S", str(SCRIPTED))
+    settings = {
+        "BLAZAR_ENGINE_LLAMACPP_CHANNEL": "local",
+        "BLAZAR_ENGINE_LLAMACPP_PATH": str(engine),
+        "BLAZAR_ENGINE_CONTEXT": "131072",
+    }
+    with serving(folder / "home", {model: folder / f"{model}.gguf"}, **settings | env) as running:
+        yield running

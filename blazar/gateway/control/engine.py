@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from blazar.errors import BadRequest, NotFound
+from blazar.gateway.again import once_more
 from blazar.gateway.body import typed, whole
 from blazar.gateway.due import charge, chosen
 from blazar.gateway.exchange import call
@@ -44,10 +45,14 @@ class EngineTool:
         model = chosen(node, context, wanted(node, req, asked.model))
         context.watch_client()
         charge(context, 0)
-        held = await node.fleet.ensure_ready(model)
-        context.finally_do(partial(held.release, None))
-        await self._before(context, held.instance, asked)
-        status, content_type, answer = await call(node, context, held.instance, "POST", self._path, body)
+
+        async def attempt() -> tuple[int, str, bytes]:
+            held = await node.fleet.ensure_ready(model)
+            context.finally_do(partial(held.release, None))
+            await self._before(context, held.instance, asked)
+            return await call(node, context, held.instance, "POST", self._path, body)
+
+        status, content_type, answer = await once_more(context, attempt)
         resp.status = status
         resp.content_type = content_type
         resp.data = answer

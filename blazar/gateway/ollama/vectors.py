@@ -11,7 +11,7 @@ from msgspec import Meta
 from blazar import _native
 from blazar.errors import BadRequest
 from blazar.gateway.body import typed, whole
-from blazar.gateway.vectors import MOST, Input, embed, embedder, shortened
+from blazar.gateway.vectors import MOST, Input, Wish, embed, embedder, shortened
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
@@ -67,22 +67,18 @@ class Embed:
         inputs: list[Input] = [text for text in given if text] if isinstance(asked.input, str) else [*given]
         context = req.scope["blazar"]
         context.watch_client()
-        instance = await embedder(
-            self._node, context, asked.model, len(body), keep_alive_s=asked.stays_s, num_ctx=asked.context
-        )
-        rows: list[list[float]] = []
-        tokens = 0
-        if inputs:
-            if "" in inputs:
-                raise BadRequest("Expected a text, found an empty one.", param=f"input[{inputs.index('')}]")
-            done = await embed(self._node, context, instance, inputs, truncate=asked.truncate, path="input")
-            rows, tokens = shortened(done.vectors, asked.dimensions or None).tolist(), done.tokens
+        wish = Wish(asked.stays_s, asked.context)
+        if "" in inputs:
+            raise BadRequest("Expected a text, found an empty one.", param=f"input[{inputs.index('')}]")
+        model = embedder(self._node, context, asked.model, len(body))
+        done = await embed(self._node, context, model, inputs, truncate=asked.truncate, path="input", wish=wish)
+        rows = shortened(done.vectors, asked.dimensions or None).tolist() if inputs else []
         resp.media = {
             "model": asked.model,
             "embeddings": rows,
             "total_duration": monotonic_ns() - context.started_ns,
             "load_duration": context.load_ns,
-            "prompt_eval_count": tokens,
+            "prompt_eval_count": done.tokens,
         }
 
 
@@ -98,11 +94,8 @@ class Embeddings:
         asked = typed(body, _Asked, req.path)
         context = req.scope["blazar"]
         context.watch_client()
-        instance = await embedder(
-            self._node, context, asked.model, len(body), keep_alive_s=asked.stays_s, num_ctx=asked.context
-        )
-        row: list[float] = []
-        if asked.prompt:
-            done = await embed(self._node, context, instance, [asked.prompt], truncate=True, path="prompt")
-            (row,) = done.vectors.tolist()
-        resp.media = {"embedding": row}
+        wish = Wish(asked.stays_s, asked.context)
+        model = embedder(self._node, context, asked.model, len(body))
+        given: list[Input] = [asked.prompt] if asked.prompt else []
+        done = await embed(self._node, context, model, given, truncate=True, path="prompt", wish=wish)
+        resp.media = {"embedding": done.vectors.tolist()[0] if given else []}

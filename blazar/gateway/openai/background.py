@@ -14,7 +14,7 @@ import msgspec
 from blazar import _native
 from blazar.errors import BlazarError, Conflict, Internal
 from blazar.gateway.errand import Errand
-from blazar.gateway.exchange import begin, error_of
+from blazar.gateway.exchange import begin
 from blazar.gateway.openai import kept
 
 if TYPE_CHECKING:
@@ -66,11 +66,7 @@ class Job:
 
     async def _run(self) -> None:
         try:
-            exchange, delivery, instance = await begin(self._node, self._errand, self._inbound)
-            await delivery.head()
-            if exchange.fault is not None and not exchange.started:
-                raise error_of(exchange.fault, instance)
-            async for piece in delivery:
+            async for piece in await begin(self._node, self._errand, self._inbound):
                 self._add(piece)
         except BlazarError as error:
             self._fail(error)

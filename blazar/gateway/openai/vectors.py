@@ -11,7 +11,7 @@ from msgspec import Meta
 from blazar.errors import BadRequest
 from blazar.gateway.body import typed, whole
 from blazar.gateway.due import rates
-from blazar.gateway.vectors import MOST, Input, embed, embedder, rank, shortened
+from blazar.gateway.vectors import MOST, Input, Wish, embed, embedder, rank, shortened
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
@@ -47,8 +47,8 @@ async def embeddings(node: Node, errand: Errand, body: bytes, path: str) -> dict
     """The answer to the request ``body``. Raises BadRequest and what the engine's way raises."""
     asked = typed(body, _Asked, path)
     inputs = _inputs(asked.input)
-    instance = await embedder(node, errand, asked.model, len(body), keep_alive_s=asked.keep_alive)
-    done = await embed(node, errand, instance, inputs, truncate=False, path="input")
+    model = embedder(node, errand, asked.model, len(body))
+    done = await embed(node, errand, model, inputs, truncate=False, path="input", wish=Wish(asked.keep_alive))
     vectors = shortened(done.vectors, asked.dimensions)
     coded = asked.encoding_format == "base64"
     return {

@@ -12,7 +12,7 @@ import pytest
 
 from blazar import _native
 from blazar.config.schema import Relay as Settings
-from blazar.errors import BadGateway
+from blazar.errors import NoConnection
 from blazar.relay.delivery import Delivery, Reason
 from blazar.relay.relay import Relay
 
@@ -53,6 +53,19 @@ class At(msgspec.Struct, frozen=True):
     generation: int = 1
 
 
+class Watcher:
+    """What the relay tells of children."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, int]] = []
+
+    def refused(self, name: str, generation: int) -> None:
+        self.told.append(("refused", name, generation))
+
+    def silent(self, name: str, generation: int) -> None:
+        self.told.append(("silent", name, generation))
+
+
 async def why() -> Reason:
     return Reason("crashed", "ENGINE_CRASHED", "it died")
 
@@ -89,8 +102,8 @@ async def engine(handler: Handler, unix: str = "") -> AsyncIterator[tuple[At, li
 
 
 @asynccontextmanager
-async def relaying(**options: float) -> AsyncIterator[Relay]:
-    relay = Relay(Settings(**options))  # type: ignore[arg-type]
+async def relaying(watcher: Watcher | None = None, **options: float) -> AsyncIterator[Relay]:
+    relay = Relay(Settings(**options), watcher or Watcher())  # type: ignore[arg-type]
     relay.start()
     try:
         yield relay
@@ -271,12 +284,66 @@ async def test_what_arrives_while_the_reader_waits_goes_straight_and_nothing_ove
 
 
 async def test_nobody_listens() -> None:
-    async with engine(politely) as (endpoint, _):
-        pass
-    async with relaying() as relay:
-        with pytest.raises(BadGateway, match="takes no connection"):
+    watcher = Watcher()
+    async with relaying(watcher) as relay:
+        async with engine(politely) as (endpoint, _):
+            delivery = await relay.open(endpoint, Lines(), why)
+            assert await delivery.whole() == b"ONE\nEND\n"
+            relay.close(delivery)
+        await asyncio.sleep(0.05)
+        with pytest.raises(NoConnection, match="takes no connection"):
             await relay.open(endpoint, Lines(), why)
         assert relay.live == 0
+    assert watcher.told == [("refused", "m", 1)]
+
+
+async def test_a_child_that_refuses_once_is_not_asked_over_a_kept_connection(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    async with engine(politely, path) as (endpoint, _), relaying() as relay:
+        first, second = [await relay.open(endpoint, Lines(), why) for _ in range(2)]
+        assert await first.whole() == b"ONE\nEND\n"
+        Path(path).unlink()
+        third = await relay.open(endpoint, Lines(), why)
+        with pytest.raises(NoConnection):
+            await relay.open(endpoint, Lines(), why)
+        # What is under way goes on, and is not kept for the next.
+        for delivery in (second, third):
+            assert await delivery.whole() == b"ONE\nEND\n"
+        with pytest.raises(NoConnection):
+            await relay.open(endpoint, Lines(), why)
+        for delivery in (first, second, third):
+            relay.close(delivery)
+
+
+async def test_only_a_silence_of_all_that_a_child_owes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def one_speaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        if len(seen) == 1:
+            await quiet.wait()
+        while not over.is_set():
+            writer.write(b"one\n")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+        await quiet.wait()
+
+    monkeypatch.setattr("blazar.relay.relay._SILENT_NS", 300_000_000)
+    monkeypatch.setattr("blazar.relay.relay._TICK_S", 0.02)
+    quiet, over, watcher = asyncio.Event(), asyncio.Event(), Watcher()
+    async with engine(one_speaks) as (endpoint, seen), relaying(watcher) as relay:
+        silent = await relay.open(endpoint, Lines(), why)
+        speaking = await relay.open(endpoint, Lines(), why)
+        await speaking.head()
+        await asyncio.sleep(0.6)
+        assert watcher.told == []
+        over.set()
+        await asyncio.sleep(0.6)
+        assert set(watcher.told) == {("silent", "m", 1)}
+        # Nobody waits any more.
+        relay.close(silent)
+        relay.close(speaking)
+        watcher.told.clear()
+        await asyncio.sleep(0.2)
+        assert watcher.told == []
 
 
 async def test_stopping_ends_every_answer_with_a_word() -> None:
