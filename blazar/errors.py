@@ -260,8 +260,10 @@ class BadGateway(BlazarError):
     code, status, summary = "BAD_GATEWAY", 502, "the engine answered nonsense"
 
 
-class NoConnection(BadGateway):
+class NoConnection(BlazarError):
     """The engine takes no connection."""
+
+    code, status, summary = "ENGINE_UNREACHABLE", 502, "the engine takes no connection"
 
     def __init__(self, model: str, why: str) -> None:
         super().__init__(f"The engine that runs '{model}' takes no connection: {why}.")

@@ -301,17 +301,17 @@ async def test_a_child_that_refuses_once_is_not_asked_over_a_kept_connection(tmp
     path = str(tmp_path / "s")
     async with engine(politely, path) as (endpoint, _), relaying() as relay:
         first, second = [await relay.open(endpoint, Lines(), why) for _ in range(2)]
-        assert await first.whole() == b"ONE\nEND\n"
+        assert await first.whole() == await second.whole() == b"ONE\nEND\n"
         Path(path).unlink()
-        third = await relay.open(endpoint, Lines(), why)
+        third, fourth = [await relay.open(endpoint, Lines(), why) for _ in range(2)]
         with pytest.raises(NoConnection):
             await relay.open(endpoint, Lines(), why)
         # What is under way goes on, and is not kept for the next.
-        for delivery in (second, third):
+        for delivery in (third, fourth):
             assert await delivery.whole() == b"ONE\nEND\n"
         with pytest.raises(NoConnection):
             await relay.open(endpoint, Lines(), why)
-        for delivery in (first, second, third):
+        for delivery in (first, second, third, fourth):
             relay.close(delivery)
 
 
