@@ -255,9 +255,13 @@ class EngineCrashed(BlazarError):
 
 
 class BadGateway(BlazarError):
-    """The engine answered something that is no answer."""
+    """The engine answered something that is no answer. ``cut`` says that it closed the connection in the middle."""
 
     code, status, summary = "BAD_GATEWAY", 502, "the engine answered nonsense"
+
+    def __init__(self, message: str, *, cut: bool = False) -> None:
+        super().__init__(message)
+        self.cut = cut
 
 
 class NoConnection(BlazarError):

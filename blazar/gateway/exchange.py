@@ -296,7 +296,7 @@ async def _send(
         started_ns=errand.started_ns,
         load_ns=errand.load_ns,
     )
-    delivery = await node.relay.open(instance, exchange, lambda: _explain(instance))
+    delivery = await node.relay.open(instance, exchange, lambda: _explain(node, instance))
     errand.delivery, errand.exchange = delivery, exchange
     errand.finally_do(partial(_settle, node, errand, instance, exchange, delivery))
     return exchange, delivery, instance
@@ -328,7 +328,7 @@ async def call(
     native = _native.Call(
         method, path, body, host=f"{instance.host}:{instance.port}", secret=instance.secret, limit=_CALL_LIMIT
     )
-    delivery = await node.relay.open(instance, native, lambda: _explain(instance))
+    delivery = await node.relay.open(instance, native, lambda: _explain(node, instance))
     errand.delivery = delivery
     errand.finally_do(partial(node.relay.close, delivery))
     await delivery.whole()
@@ -382,7 +382,7 @@ def error_of(fault: tuple[str, str, int | None, int | None], instance: Instance)
         return _sentence(AllSlotsBusy(name, instance.slots, 0, 1.0), message)
     if kind == "internal":
         return _sentence(Internal(""), message)
-    return BadGateway(f"The engine that runs '{name}' failed: {message}")
+    return BadGateway(f"The engine that runs '{name}' failed: {message}", cut=kind == "cut")
 
 
 def _sentence(error: BlazarError, message: str) -> BlazarError:
@@ -421,8 +421,11 @@ def _judge(
         node.fleet.health.answered(instance, well=True)
 
 
-async def _explain(instance: Instance) -> Reason:
-    """Why an engine's connection ended in the middle. A crash closes it a moment before the process can be reaped."""
+async def _explain(node: Node, instance: Instance) -> Reason:
+    """Why an engine's connection ended in the middle. A crash closes it a moment before the process can be reaped; one
+    that lives on may be about to end all the same.
+    """
+    node.fleet.health.refused(instance.name, instance.generation)
     try:
         async with asyncio.timeout(_DEATH_S):
             await instance.gone.wait()

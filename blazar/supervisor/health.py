@@ -86,7 +86,7 @@ class Health:
         await asyncio.gather(*looks, return_exceptions=True)
 
     def refused(self, name: str, generation: int) -> None:
-        """A child took no connection. Nobody else is sent there while it is looked at."""
+        """A child took no connection, or closed one in the middle. Nobody else is sent there while it is looked at."""
         instance = self._ready(name, generation)
         if instance is not None:
             held = self._house.drain(instance, "takes no connection")
