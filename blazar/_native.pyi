@@ -47,6 +47,9 @@ class Inbound:
     def plain(self) -> bool:
         """Nothing about it is out of the ordinary: free text, no images, no tools left out."""
     @property
+    def determined(self) -> bool:
+        """Nothing in its answer is drawn at random, or by a seed that it names."""
+    @property
     def dropped_tools(self) -> list[str]:
         """Types of tools that were offered and that nobody here can run."""
     @property

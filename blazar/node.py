@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from blazar import store
+from blazar.admission.flight import Flights
 from blazar.admission.gate import Gate
 from blazar.admission.keys import Keys
 from blazar.clock import Clock, SystemClock
@@ -45,6 +46,7 @@ class Node:
         self.fleet = Fleet(config, paths, self.catalogue, self.store, self.events, self.clock)
         self.keys = Keys(paths.config_file, config.keys, self.store.usage, self.clock, owner)
         self.gate = Gate(config.admission, self.clock)
+        self.flights = Flights()
         self.relay = Relay(config.relay, self.fleet.health)
         self.pulse = Pulse()
         self._warming: set[asyncio.Task[None]] = set()

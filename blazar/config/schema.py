@@ -115,6 +115,13 @@ class Admission(Section, frozen=True):
 
     queue_per_model: Annotated[Count, Meta(description="requests that may wait for one model")] = 1024
     wait_s: Annotated[Seconds, Meta(description="longest wait for a slot")] = 120
+    single_flight: Annotated[
+        Literal["determined", "all", "off"],
+        Meta(
+            description="which equal whole answers that are wanted at once are made once: those in which nothing is "
+            "drawn at random (temperature 0, or a seed), all, or none"
+        ),
+    ] = "determined"
 
 
 class Relay(Section, frozen=True):

@@ -139,7 +139,9 @@ class Context(Errand):
 
     @property
     def stage(self) -> str:
-        """``reading``, ``loading``, ``queued``, ``prefill``, ``generating``."""
+        """``reading``, ``loading``, ``queued``, ``prefill``, ``generating``; ``sharing`` another's answer."""
+        if self.shares:
+            return "sharing"
         if self.exchange is not None and self.exchange.first_ns is not None:
             return "generating"
         if self.place is not None and self.place.ahead is not None:

@@ -26,6 +26,7 @@ class Errand:
     __slots__ = (
         "_id",
         "_returns",
+        "body",
         "charged",
         "cost",
         "created_ns",
@@ -40,6 +41,7 @@ class Errand:
         "place",
         "queue_ns",
         "refusal",
+        "shares",
         "spent",
         "started_ns",
         "trace",
@@ -67,6 +69,9 @@ class Errand:
         self.delivery: Delivery | None = None
         self.exchange: Exchange | None = None
         self.refusal: BlazarError | None = None
+        # What came, while it may tell that somebody else asks the same; whose answer it gets then.
+        self.body = b""
+        self.shares = ""
         self.load_ns = 0
         self.queue_ns = 0
         self.warnings: list[str] = []

@@ -31,6 +31,7 @@ from blazar.gateway.again import once_more
 from blazar.gateway.body import whole
 from blazar.gateway.context import UNCACHED
 from blazar.gateway.due import charge, chosen, rates
+from blazar.gateway.same import flight_of, shared
 from blazar.gateway.turn import asked_context, enter, heavy, session
 from blazar.models import overlay
 from blazar.relay.delivery import Reason
@@ -60,6 +61,8 @@ async def read(node: Node, route: str, req: Request) -> _native.Inbound:
     """
     body = await whole(node, req)
     inbound = _parse(route, body)
+    if not inbound.stream:
+        req.scope["blazar"].body = body
     return inbound if inbound.plain else await _with_pictures(node, inbound, body)
 
 
@@ -187,7 +190,10 @@ async def answer(
         context.keep_open(inbound)
     _normalise(node, context, inbound)
     model = _prepare(node, context, inbound)
-    exchange, delivery, body = await once_more(context, partial(_attempt, node, context, inbound, model, keep))
+    attempt = partial(once_more, context, partial(_attempt, node, context, inbound, model, keep))
+    # What is kept has an id of its own.
+    flight = flight_of(node, context, inbound, model) if keep is None and not inbound.stream else None
+    exchange, delivery, body = await attempt() if flight is None else await node.flights.share(context, flight, attempt)
     extra: list[tuple[str, str]] = []
     if inbound.stream:
         delivery.straight = context.send_more
@@ -205,6 +211,7 @@ async def answer(
             ("server-timing", _timing(context, exchange)),
             *extra,
             *told(context, inbound),
+            *shared(context),
             *rates(context, inbound.route),
         )
     )
@@ -439,7 +446,8 @@ def _timing(errand: Errand, exchange: _native.Exchange) -> str:
     """As the Server-Timing header wants it: milliseconds."""
     first = exchange.first_ns
     began = errand.started_ns + errand.load_ns + errand.queue_ns
-    prefill = 0.0 if first is None else (first - began) / 1e6
+    # An answer that was made for another may have begun before.
+    prefill = 0.0 if first is None else max(0, first - began) / 1e6
     total = (monotonic_ns() - errand.started_ns) / 1e6
     queue, load = errand.queue_ns / 1e6, errand.load_ns / 1e6
     return f"queue;dur={queue:.3f}, load;dur={load:.3f}, prefill;dur={prefill:.3f}, total;dur={total:.3f}"

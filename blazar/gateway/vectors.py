@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,9 +13,12 @@ from blazar.errors import BadGateway, BadRequest, PromptTooLong
 from blazar.gateway.again import once_more
 from blazar.gateway.due import charge, chosen
 from blazar.gateway.exchange import call
+from blazar.gateway.same import vectors_of
 from blazar.gateway.turn import asked_context, enter, session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from blazar.node import Node
     from blazar.supervisor.instance import Instance
 
+T = TypeVar("T")
 Input = str | list[int]
 MOST = 2048
 _TOO_LARGE = re.compile(r"input \((\d+) tokens\) is too large")
@@ -114,7 +118,16 @@ async def embed(
         instance = await _held(node, errand, model, wish, embeds="embedding" not in model.capabilities)
         return await _embedded(node, errand, instance, inputs, truncate=truncate, path=path)
 
-    return await once_more(errand, attempt)
+    said = msgspec.json.encode((inputs, truncate, path, wish))
+    return await _shared(node, errand, model, said, partial(once_more, errand, attempt))
+
+
+async def _shared(
+    node: Node, errand: Errand, model: Model, said: bytes, make: Callable[[], Coroutine[Any, Any, T]]
+) -> T:
+    """What ``make`` gives, made once for all who ask the same at once."""
+    flight = vectors_of(node, errand, model, said)
+    return await make() if flight is None else await node.flights.share(errand, flight, make)
 
 
 async def _embedded(
@@ -170,14 +183,15 @@ async def rank(node: Node, errand: Errand, name: str, query: str, documents: lis
         status, _, raw = await call(node, errand, instance, "POST", "/v1/rerank", msgspec.json.encode(asked))
         return status, raw, instance
 
-    status, raw, instance = await once_more(errand, attempt)
+    make = partial(once_more, errand, attempt)
+    status, raw, instance = await _shared(node, errand, model, msgspec.json.encode((query, asked)), make)
     if status != 200:
         raise await _refused(node, errand, instance, [*documents], status, raw, "documents")
     try:
         answer = msgspec.json.decode(raw, type=_Scores)
     except msgspec.DecodeError:
         raise BadGateway(f"The engine's ranking of '{instance.name}' cannot be read.") from None
-    errand.spent = (answer.usage.prompt_tokens, 0)
+    errand.spent = (0 if errand.shares else answer.usage.prompt_tokens, 0)
     return Ranked(tuple((row.index, row.relevance_score) for row in answer.results), answer.usage.prompt_tokens)
 
 

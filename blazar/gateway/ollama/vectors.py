@@ -11,6 +11,7 @@ from msgspec import Meta
 from blazar import _native
 from blazar.errors import BadRequest
 from blazar.gateway.body import typed, whole
+from blazar.gateway.same import shared
 from blazar.gateway.vectors import MOST, Input, Wish, embed, embedder, shortened
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Embed:
             raise BadRequest("Expected a text, found an empty one.", param=f"input[{inputs.index('')}]")
         model = embedder(self._node, context, asked.model, len(body))
         done = await embed(self._node, context, model, inputs, truncate=asked.truncate, path="input", wish=wish)
+        resp.set_headers(shared(context))
         rows = shortened(done.vectors, asked.dimensions or None).tolist() if inputs else []
         resp.media = {
             "model": asked.model,

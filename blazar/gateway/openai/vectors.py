@@ -11,6 +11,7 @@ from msgspec import Meta
 from blazar.errors import BadRequest
 from blazar.gateway.body import typed, whole
 from blazar.gateway.due import rates
+from blazar.gateway.same import shared
 from blazar.gateway.vectors import MOST, Input, Wish, embed, embedder, rank, shortened
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Embeddings:
         context = req.scope["blazar"]
         context.watch_client()
         resp.media = await embeddings(self._node, context, body, req.path)
-        resp.set_headers(rates(context, "openai"))
+        resp.set_headers((*rates(context, "openai"), *shared(context)))
 
 
 async def embeddings(node: Node, errand: Errand, body: bytes, path: str) -> dict[str, object]:
@@ -116,6 +117,7 @@ class Rerank:
         context = req.scope["blazar"]
         context.watch_client()
         ranked = await rank(self._node, context, asked.model, asked.query, texts, asked.top_n)
+        resp.set_headers(shared(context))
         resp.media = {
             "object": "list",
             "model": asked.model,

@@ -172,6 +172,11 @@ impl Inbound {
     }
 
     #[getter]
+    fn determined(&self) -> bool {
+        self.request.sampling.is_determined()
+    }
+
+    #[getter]
     fn must_call(&self) -> bool {
         self.request.must_call()
     }

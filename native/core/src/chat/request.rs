@@ -96,6 +96,11 @@ pub struct Sampling {
 }
 
 impl Sampling {
+    /// The same request has the same answer, as far as an engine can give it: nothing is drawn at random, or by a seed.
+    pub fn is_determined(&self) -> bool {
+        self.temperature == Some(0.0) || self.top_k == Some(1) || self.seed.is_some_and(|seed| seed >= 0)
+    }
+
     /// What is said here, else what `other` says.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
