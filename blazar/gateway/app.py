@@ -43,6 +43,7 @@ from blazar.gateway.openai.responses import Cancel, InputItems, InputTokens, One
 from blazar.gateway.openai.text import ChatCompletions, Completions
 from blazar.gateway.openai.vectors import Embeddings as OpenaiEmbeddings
 from blazar.gateway.openai.vectors import Rerank
+from blazar.gateway.register import Register
 from blazar.gateway.shell import Shell
 
 if TYPE_CHECKING:
@@ -50,20 +51,19 @@ if TYPE_CHECKING:
 
     from falcon.asgi import Request, Response
 
-    from blazar.gateway.context import Context
     from blazar.node import Node
 
 _log = logging.getLogger("blazar.gateway")
 
 
-def routes(node: Node, live: set[Context]) -> dict[str, Any]:
-    """Every path with the resource that answers it. ``live`` are the requests that are being answered."""
+def routes(node: Node, register: Register) -> dict[str, Any]:
+    """Every path with the resource that answers it. ``register`` knows who is being answered."""
     health = Health(node)
-    batches, messages_lines = Batches(node), AnthropicLines(node)
+    batches, messages_lines = Batches(node, register), AnthropicLines(node)
     batches.speaks("openai", OpenaiLines(node))
     batches.speaks("anthropic", messages_lines)
     node.ready.append(batches.resume)
-    jobs = Jobs(node)
+    jobs = Jobs(node, register)
     responses = {
         "/responses": Responses(node, jobs),
         "/responses/input_tokens": InputTokens(node),
@@ -120,9 +120,9 @@ def routes(node: Node, live: set[Context]) -> dict[str, Any]:
         "/slots": EngineView(node, "/slots"),
         "/props": EngineView(node, "/props"),
         **{path: EngineTool(node, path) for path in ("/tokenize", "/detokenize", "/apply-template")},
-        "/v1/requests": Requests(live),
-        "/v1/requests/{trace}": OneRequest(live),
-        "/v1/requests/{trace}/cancel": CancelRequest(live),
+        "/v1/requests": Requests(register),
+        "/v1/requests/{trace}": OneRequest(register),
+        "/v1/requests/{trace}/cancel": CancelRequest(register),
         "/health": health,
         "/healthz": health,
     }
@@ -135,8 +135,8 @@ def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
     app.add_error_handler(BlazarError, _refused)
     app.add_error_handler(falcon.HTTPError, _falcon_error)
     app.add_error_handler(Exception, _fault)
-    live: set[Context] = set()
-    for path, resource in routes(node, live).items():
+    register = Register()
+    for path, resource in routes(node, register).items():
         if hasattr(resource, "on_get") and not hasattr(resource, "on_head"):
             resource.on_head = resource.on_get  # clients ask so whether something is there; the server sends no body
         app.add_route(path, resource)
@@ -149,7 +149,7 @@ def create_app(node: Node, close_on: signal.Signals | None = None) -> Shell:
         cors_origins=server.cors_origins,
         close_on=close_on,
         ping_s=node.config.relay.ping_s,
-        live=live,
+        register=register,
     )
 
 

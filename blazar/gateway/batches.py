@@ -20,6 +20,7 @@ from blazar.gateway.exchange import parse, run
 from blazar.store import BatchRow
 
 if TYPE_CHECKING:
+    from blazar.gateway.register import Register
     from blazar.node import Node
 
 _log = logging.getLogger("blazar.gateway")
@@ -104,8 +105,9 @@ class Dialect(Protocol):
 class Batches:
     """All that run. Each belongs to the store; what is written of it survives a stop."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, register: Register) -> None:
         self._node = node
+        self._register = register
         self._dialects: dict[str, Dialect] = {}
         self._live: dict[str, tuple[Batch, asyncio.Task[None]]] = {}
         self._leaving = False
@@ -239,15 +241,19 @@ class Batches:
             key = self._node.keys.named(batch.owner) if batch.owner else None
             if key is None and batch.owner and self._node.keys.on:
                 raise Unauthorized
-            errand = Errand(trace, {b"x-blazar-priority": b"low"}, key)
+            errand = Errand(trace, {b"x-blazar-priority": b"low"}, key, f"/v1/batches/{batch.id}")
             try:
-                return await dialect.answer(errand, line)
+                with self._register.during(errand):
+                    return await dialect.answer(errand, line)
             except RateLimited as error:
                 if batch.cancelling_ns or time_ns() - batch.created_ns > LIFE_NS:
                     raise
                 wait_s = error.retry_after or 1.0
-            finally:
-                errand.give_everything_back()
+            except asyncio.CancelledError:
+                # One that was ended by hand is answered with why; the others go with the daemon.
+                if errand.refusal is None:
+                    raise
+                raise errand.refusal from None
             await asyncio.sleep(min(wait_s, 60))
 
     def _settle(self, batch: Batch, dialect: Dialect, outcome: Outcome) -> None:

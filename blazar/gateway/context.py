@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from blazar import _native
 from blazar.gateway.errand import Errand
-from blazar.relay.delivery import Reason
 
 if TYPE_CHECKING:
     from blazar.errors import BlazarError
@@ -68,22 +67,16 @@ class Context(Errand):
         "_watch",
         "early",
         "gone",
-        "path",
         "scope",
-        "status",
         "streaming",
-        "task",
     )
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, trace: str, watch: Watch, silence: Silence | None = None
     ) -> None:
-        super().__init__(trace, dict(scope["headers"]))
+        super().__init__(trace, dict(scope["headers"]), path=scope["path"])
         self.scope = scope
-        self.path: str = scope["path"]
-        self.task = asyncio.current_task()
         self.gone = False
-        self.status = 200
         self.streaming = False
         self.early = False
         self._receive = receive
@@ -138,30 +131,14 @@ class Context(Errand):
         return sent if hasattr(sent, "add_done_callback") or isinstance(sent, Coroutine) else None
 
     @property
-    def stage(self) -> str:
-        """``reading``, ``loading``, ``queued``, ``prefill``, ``generating``; ``sharing`` another's answer."""
-        if self.shares:
-            return "sharing"
-        if self.exchange is not None and self.exchange.first_ns is not None:
-            return "generating"
-        if self.place is not None and self.place.ahead is not None:
-            return "queued"
-        if self.place is not None or self.delivery is not None:
-            return "prefill"
-        return "loading" if self.model else "reading"
-
-    @property
     def streams(self) -> bool:
         """Its answer is a stream, begun or not."""
         return self.streaming or self._inbound is not None
 
-    def end(self, error: BlazarError) -> None:
-        """Stop it, whatever it does: its client gets ``error``, its engine is let go."""
-        self.refusal = error
-        if self.delivery is not None and self.exchange is not None:
-            self.delivery.end_with(Reason("internal", error.code, error.message), monotonic_ns())
-        elif self.task is not None:
-            self.task.cancel()
+    @property
+    def outcome(self) -> str:
+        """How it ends, if it ends now; ``disconnected`` where its client left."""
+        return "disconnected" if self.gone else super().outcome
 
     # A stream that has nothing to say yet.
 

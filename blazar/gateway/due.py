@@ -110,9 +110,9 @@ def charge(errand: Errand, prompt: int, answer: int = 0) -> None:
     """
     errand.cost = (prompt, answer)
     key = errand.key
-    if key is not None and not errand.charged:
+    first, errand.charged = not errand.charged, True
+    if key is not None and first:
         key.take(prompt + answer)
-        errand.charged = True
         errand.finally_do(partial(_settle, errand, key, prompt + answer))
 
 

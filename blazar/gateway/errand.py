@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from http import HTTPStatus
 from random import getrandbits
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING
+
+from blazar.relay.delivery import Reason
 
 if TYPE_CHECKING:
     from blazar._native import Exchange
@@ -38,20 +42,27 @@ class Errand:
         "model",
         "normalised",
         "over",
+        "path",
         "place",
         "queue_ns",
         "refusal",
         "shares",
         "spent",
         "started_ns",
+        "status",
+        "task",
         "trace",
         "warnings",
     )
 
-    def __init__(self, trace: str, headers: dict[bytes, bytes], key: Key | None = None) -> None:
+    def __init__(self, trace: str, headers: dict[bytes, bytes], key: Key | None = None, path: str = "") -> None:
         self.trace = trace
-        # In whose name; what it may cost in tokens of prompt and answer, and whether the key has been charged for that;
-        # what it came to.
+        # Where it was asked, who works on it, and what its client is told.
+        self.path = path
+        self.task = asyncio.current_task()
+        self.status = 200
+        # In whose name; what it may cost in tokens of prompt and answer, and whether that was charged to the key, if
+        # there is one; what it came to.
         self.key = key
         self.cost = (0, 0)
         self.charged = False
@@ -97,6 +108,40 @@ class Errand:
     def now_ns(self) -> int:
         """Civil time."""
         return time_ns()
+
+    @property
+    def stage(self) -> str:
+        """``reading``, ``loading``, ``queued``, ``prefill``, ``generating``; ``sharing`` another's answer."""
+        if self.shares:
+            return "sharing"
+        if self.exchange is not None and self.exchange.first_ns is not None:
+            return "generating"
+        if self.place is not None and self.place.ahead is not None:
+            return "queued"
+        if self.place is not None or self.delivery is not None:
+            return "prefill"
+        return "loading" if self.model else "reading"
+
+    @property
+    def streams(self) -> bool:
+        """Its answer is a stream, begun or not."""
+        return False
+
+    @property
+    def outcome(self) -> str:
+        """How it ends, if it ends now: ``done``, ``failed``, ``cancelled``."""
+        if self.refusal is not None:
+            return "cancelled"
+        broken = self.exchange is not None and self.exchange.fault is not None
+        return "failed" if broken or self.status >= HTTPStatus.BAD_REQUEST else "done"
+
+    def end(self, error: BlazarError) -> None:
+        """Stop it, whatever it does: its client gets ``error``, its engine is let go."""
+        self.refusal = error
+        if self.delivery is not None and self.exchange is not None:
+            self.delivery.end_with(Reason("internal", error.code, error.message), monotonic_ns())
+        elif self.task is not None:
+            self.task.cancel()
 
     def finally_do(self, give_back: Callable[[], object]) -> None:
         """Call ``give_back`` when it is over."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from blazar.errors import BlazarError, Internal, OriginForbidden, ShuttingDown
 from blazar.gateway import errors
 from blazar.gateway.context import Context, Message, Receive, Scope, Send
+from blazar.gateway.register import Register
 from blazar.gateway.silence import Silence
 from blazar.gateway.watch import Watch
 
@@ -43,7 +44,7 @@ class Shell:
         cors_origins: tuple[str, ...] = (),
         close_on: signal.Signals | None = None,
         ping_s: float = 0,
-        live: set[Context] | None = None,
+        register: Register | None = None,
     ) -> None:
         self._app = app
         self._guard = guard
@@ -54,7 +55,7 @@ class Shell:
         self._closed: asyncio.Task[None] | None = None
         self._prefix = f"plm-{secrets.token_hex(4)}-"
         self._numbers = itertools.count(1)
-        self._live: set[Context] = set() if live is None else live
+        self._register = Register() if register is None else register
         self._watch = Watch()
         self._silence = Silence(ping_s)
         self._closing = False
@@ -62,7 +63,7 @@ class Shell:
     @property
     def live(self) -> int:
         """Requests that are being answered."""
-        return len(self._live)
+        return len(self._register.live)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection's scope, as ASGI calls it."""
@@ -80,7 +81,7 @@ class Shell:
             scope["path"] = _plain(path)
         trace = f"{self._prefix}{next(self._numbers)}"
         context = scope["blazar"] = Context(scope, receive, send, trace, self._watch, self._silence)
-        self._live.add(context)
+        self._register.add(context)
         try:
             if self._closing:
                 raise ShuttingDown
@@ -103,8 +104,7 @@ class Shell:
                 raise  # the head is out; the server cuts the connection
             await self._refuse(context, Internal(context.trace))
         finally:
-            context.give_everything_back()
-            self._live.discard(context)
+            self._register.close(context)
             del scope["blazar"]  # they hold each other, and the collector is slow
             if _log.isEnabledFor(logging.DEBUG):
                 took = (monotonic_ns() - context.started_ns) / 1e6

@@ -117,7 +117,7 @@ class Storm:
         async with httpx.AsyncClient(base_url=self.server.url, timeout=60, headers=self.admin) as http:
             while not self.over:
                 await asyncio.sleep(1)
-                rows = (await http.get("/v1/requests")).json()["data"]
+                rows = (await http.get("/v1/requests?state=live")).json()["data"]
                 if late := [row for row in rows if row["age_ms"] > LATE_MS]:
                     self.wrong.append(f"{late} {(await http.get('/api/ps')).text}")
 
@@ -135,7 +135,7 @@ class Storm:
         self.told["evicted"] += answer.status_code == 200
 
     async def cancel(self, http: httpx.AsyncClient) -> None:
-        if rows := (await http.get("/v1/requests")).json()["data"]:
+        if rows := (await http.get("/v1/requests?state=live")).json()["data"]:
             answer = await http.delete(f"/v1/requests/{self.random.choice(rows)['id']}")
             assert answer.status_code in {200, 404}, answer.text
             self.told["cancelled"] += answer.status_code == 200
@@ -181,7 +181,7 @@ class Storm:
         async with httpx.AsyncClient(base_url=self.server.url, timeout=10, headers=self.admin) as http:
             async with asyncio.timeout(20):
                 while True:
-                    live = (await http.get("/v1/requests")).json()["data"]
+                    live = (await http.get("/v1/requests?state=live")).json()["data"]
                     rows = [row["blazar"] for row in (await http.get("/api/ps")).json()["models"]]
                     health = (await http.get("/health")).json()
                     keys = (await http.get("/api/keys")).json()["keys"]

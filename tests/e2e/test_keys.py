@@ -19,6 +19,7 @@ from blazar.config.paths import Paths
 from blazar.config.schema import Config
 from blazar.gateway.app import routes
 from blazar.gateway.due import SCOPED
+from blazar.gateway.register import Register
 from blazar.node import Node
 from tests.support.server import Server, serving
 
@@ -68,7 +69,7 @@ def every_route(tmp_path: Path) -> list[tuple[str, str]]:
     node = Node(Config(), Paths.from_env({"BLAZAR_HOME": str(tmp_path)}))
     found = [
         (method, template)
-        for template, resource in routes(node, set()).items()
+        for template, resource in routes(node, Register()).items()
         for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD")
         if hasattr(resource, f"on_{method.lower()}")
     ]
@@ -188,7 +189,7 @@ def test_requests_at_once_are_held_until_the_stream_has_ended_or_its_client_left
         refused = chat(server, key)
         assert (refused.status_code, code(refused)) == (429, "RATE_LIMITED")
         assert "at once" in refused.text
-        mine = httpx.get(f"{server.url}/v1/requests", headers=key).json()["data"]
+        mine = httpx.get(f"{server.url}/v1/requests?state=live", headers=key).json()["data"]
         assert [row["key"] for row in mine] == ["one"]
     deadline = time.monotonic() + 5
     while chat(server, key).status_code == 429:

@@ -28,7 +28,8 @@ def one_slot(tmp_path: Path, tiny_slow: Path) -> Iterator[Server]:
 
 
 def cards(server: Server, **of: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = httpx.get(f"{server.url}/v1/requests", params=of).json()["data"]
+    params = {"state": "live", **of}
+    rows: list[dict[str, Any]] = httpx.get(f"{server.url}/v1/requests", params=params).json()["data"]
     return rows
 
 
@@ -123,3 +124,65 @@ def test_what_is_not_there_cannot_be_ended(server: Server) -> None:
         answer = httpx.request(method, f"{server.url}/v1/requests/plm-0-0{path}")
         assert answer.status_code == 404
         assert "plm-0-0" in answer.text
+
+
+def ended(server: Server) -> list[dict[str, Any]]:
+    """Those that are over, the last first."""
+    rows: list[dict[str, Any]] = httpx.get(f"{server.url}/v1/requests").json()["data"]
+    return [row for row in rows if "status" in row]
+
+
+async def test_what_became_of_the_last_ones_stays_known(one_slot: Server) -> None:
+    server, url = one_slot, f"{one_slot.url}/v1/chat/completions"
+    hi = [{"role": "user", "content": "Hi"}]
+    body = {
+        "model": "tiny",
+        "messages": hi,
+        "max_tokens": 3,
+        "temperature": 0,
+        "logit_bias": {"259": -100, "261": -100},
+    }
+    async with httpx.AsyncClient(timeout=60) as client:
+        done = await client.post(url, json=body)
+        assert (await client.post(url, json=body | {"stop": 5})).status_code == 400, "about no model yet"
+        assert (await client.post(url, json=body | {"messages": hi * 20_000})).status_code == 400
+    _, closes = await ask(server, stream=True, tokens=16000)
+    await until(lambda: len(cards(server, state="generating")) == 1, 5)
+    await leave(closes)
+    await until(lambda: idle(server) and not cards(server), 5)
+    left, long, good, *_ = await asyncio.to_thread(ended, server)
+    assert (good["id"], good["state"], good["status"]) == (done.headers["x-blazar-trace-id"], "done", 200)
+    usage = done.json()["usage"]
+    assert [good[kind] for kind in ("prompt_tokens", "completion_tokens")] == [usage["prompt_tokens"], 3]
+    assert good["path"] == "/v1/chat/completions"
+    assert (long["state"], long["status"]) == ("failed", 400)
+    assert (left["state"], left["stream"]) == ("disconnected", True)
+    assert left["completion_tokens"] > 0
+    one = await asyncio.to_thread(httpx.get, f"{server.url}/v1/requests/{good['id']}")
+    assert one.json() == good
+
+
+async def test_those_whom_nobody_waits_for_are_seen_and_can_be_ended(one_slot: Server) -> None:
+    """A response in the background, and vectors."""
+    server = one_slot
+    _, closes = await ask(server, stream=True, tokens=16000)
+    await until(lambda: len(cards(server, state="generating")) == 1, 5)
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        asked = {"model": "tiny", "input": "x", "background": True}
+        made = (await client.post("/v1/responses", json=asked)).json()
+        vectors = asyncio.ensure_future(client.post("/v1/embeddings", json={"model": "tiny", "input": "x"}))
+        await until(lambda: len(cards(server)) == 3, 5)
+        behind, vector = sorted(await asyncio.to_thread(cards, server), key=lambda card: card["created_at"])[1:]
+        assert (behind["path"], behind["state"]) == ("/v1/responses", "queued")
+        assert vector["path"] == "/v1/embeddings"
+        for card in (behind, vector):
+            await asyncio.to_thread(cancel, server, card)
+        assert (await vectors).status_code == 499
+        await until(lambda: len(cards(server)) == 1, 5)
+        assert (await client.get(f"/v1/responses/{made['id']}")).json()["status"] == "cancelled"
+        assert [(await client.get(f"/v1/requests/{card['id']}")).json()["state"] for card in (behind, vector)] == [
+            "cancelled",
+            "cancelled",
+        ]
+    await leave(closes)
+    await until(lambda: idle(server), 5)

@@ -39,7 +39,7 @@ def asked(server: Server, text: str) -> int:
 
 def states(server: Server) -> list[str]:
     headers = {"authorization": "Bearer ann-secret-0123456789"}
-    rows = httpx.get(f"{server.url}/v1/requests", headers=headers).json()["data"]
+    rows = httpx.get(f"{server.url}/v1/requests?state=live", headers=headers).json()["data"]
     return sorted(row["state"] for row in rows)
 
 

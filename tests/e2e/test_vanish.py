@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -18,6 +19,10 @@ from tests.support.server import Server, serving
 FREE_WITHIN_S = 0.5
 
 
+# No two are the same, so that none is answered by another's answer.
+_NUMBERS = itertools.count(10)
+
+
 async def ask(
     server: Server, *, stream: bool, tokens: int, words: int = 4
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -25,7 +30,7 @@ async def ask(
     payload = json.dumps(
         {
             "model": "tiny",
-            "messages": [{"role": "user", "content": "word " * words}],
+            "messages": [{"role": "user", "content": f"{next(_NUMBERS)} " + "word " * words}],
             "max_tokens": tokens,
             "temperature": 0,
             "stream": stream,

@@ -1,8 +1,7 @@
-"""``/v1/requests``: what is being answered now, and how to end one of it over another connection."""
+"""``/v1/requests``: what is being answered and what was lately, and how to end one of it over another connection."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
@@ -13,19 +12,25 @@ from blazar.gateway.due import mine
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
 
-    from blazar.gateway.context import Context
+    from blazar.gateway.errand import Errand
+    from blazar.gateway.register import Ended, Register
 
 
 class Requests:
-    """Requests that are being answered for a model, the oldest first."""
+    """Requests that are being answered for a model, the oldest first; then those that were, the last first."""
 
-    def __init__(self, live: Collection[Context]) -> None:
-        self._live = live
+    def __init__(self, register: Register) -> None:
+        self._register = register
 
     async def on_get(self, req: Request, resp: Response) -> None:
-        """``?model=`` and ``?state=`` leave out the others."""
+        """``?model=`` and ``?state=`` leave out the others; ``live`` is every state of what is not over."""
         model, state = req.get_param("model"), req.get_param("state")
-        cards = [_card(context) for context in sorted(_seen(self._live, req), key=lambda one: one.started_ns)]
+        asking = req.scope["blazar"]
+        cards = [_card(errand) for errand in sorted(_seen(self._register, req), key=lambda one: one.started_ns)]
+        if state == "live":
+            state = None
+        else:
+            cards += [_memory(ended) for ended in self._register.ended if mine(asking, ended.owner)]
         resp.media = {
             "object": "list",
             "data": [card for card in cards if model in {None, card["model"]} and state in {None, card["state"]}],
@@ -35,62 +40,91 @@ class Requests:
 class OneRequest:
     """One of them, by its trace id."""
 
-    def __init__(self, live: Collection[Context]) -> None:
-        self._live = live
+    def __init__(self, register: Register) -> None:
+        self._register = register
 
     async def on_get(self, req: Request, resp: Response, trace: str) -> None:
         """Its card."""
-        resp.media = _card(_find(self._live, req, trace))
+        for errand in _seen(self._register, req):
+            if errand.trace == trace:
+                resp.media = _card(errand)
+                return
+        for ended in self._register.ended:
+            if ended.trace == trace and mine(req.scope["blazar"], ended.owner):
+                resp.media = _memory(ended)
+                return
+        raise NotFound(f"request '{trace}'")
 
     async def on_delete(self, req: Request, resp: Response, trace: str) -> None:
         """End it."""
-        _cancel(self._live, req, resp, trace)
+        _cancel(self._register, req, resp, trace)
 
 
 class CancelRequest:
     """Ends one of them."""
 
-    def __init__(self, live: Collection[Context]) -> None:
-        self._live = live
+    def __init__(self, register: Register) -> None:
+        self._register = register
 
     async def on_post(self, req: Request, resp: Response, trace: str) -> None:
         """Its client gets an error, in the stream where one has begun; the engine stops at once."""
-        _cancel(self._live, req, resp, trace)
+        _cancel(self._register, req, resp, trace)
 
 
-def _cancel(live: Collection[Context], req: Request, resp: Response, trace: str) -> None:
-    context = _find(live, req, trace)
-    card = _card(context)
-    context.end(RequestCancelled())
-    resp.media = card | {"state": "cancelled"}
-
-
-def _seen(live: Collection[Context], req: Request) -> list[Context]:
-    """Those that are about a model, and there for whoever asks."""
-    asking = req.scope["blazar"]
-    return [context for context in live if context.model and context is not asking and mine(asking, context.owner)]
-
-
-def _find(live: Collection[Context], req: Request, trace: str) -> Context:
-    for context in _seen(live, req):
-        if context.trace == trace:
-            return context
+def _cancel(register: Register, req: Request, resp: Response, trace: str) -> None:
+    for errand in _seen(register, req):
+        if errand.trace == trace:
+            card = _card(errand)
+            errand.end(RequestCancelled())
+            resp.media = card | {"state": "cancelled"}
+            return
     raise NotFound(f"request '{trace}' that is being answered")
 
 
-def _card(context: Context) -> dict[str, object]:
+def _seen(register: Register, req: Request) -> list[Errand]:
+    """Those that are about a model, and there for whoever asks."""
+    asking = req.scope["blazar"]
+    return [errand for errand in register.live if errand.model and errand is not asking and mine(asking, errand.owner)]
+
+
+def _card(errand: Errand) -> dict[str, object]:
     card: dict[str, object] = {
-        "id": context.trace,
+        "id": errand.trace,
         "object": "request",
-        "model": context.model,
-        "path": context.path,
-        "key": context.owner or None,
-        "state": context.stage,
-        "stream": context.streams,
-        "created_at": rfc3339(context.created_ns),
-        "age_ms": (monotonic_ns() - context.started_ns) // 1_000_000,
+        "model": errand.model,
+        "path": errand.path,
+        "key": errand.owner or None,
+        "state": errand.stage,
+        "stream": errand.streams,
+        "created_at": rfc3339(errand.created_ns),
+        "age_ms": (monotonic_ns() - errand.started_ns) // 1_000_000,
     }
-    ahead = context.place.ahead if context.place is not None else None
+    ahead = errand.place.ahead if errand.place is not None else None
     if ahead is not None:
         card |= {"position": ahead[0], "estimated_wait_ms": int(ahead[1] * 1000)}
+    if errand.exchange is not None:
+        card["completion_tokens"] = errand.exchange.pieces
+    if errand.shares:
+        card["shares"] = errand.shares
     return card
+
+
+def _memory(ended: Ended) -> dict[str, object]:
+    prompt, completion = ended.tokens or (None, None)
+    card: dict[str, object] = {
+        "id": ended.trace,
+        "object": "request",
+        "model": ended.model,
+        "path": ended.path,
+        "key": ended.owner or None,
+        "state": ended.state,
+        "status": ended.status,
+        "stream": ended.streams,
+        "created_at": rfc3339(ended.created_ns),
+        "load_ms": ended.load_ns // 1_000_000,
+        "queue_ms": ended.queue_ns // 1_000_000,
+        "total_ms": ended.total_ns // 1_000_000,
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+    }
+    return card | {"shares": ended.shares} if ended.shares else card

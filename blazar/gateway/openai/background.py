@@ -18,6 +18,7 @@ from blazar.gateway.exchange import begin
 from blazar.gateway.openai import kept
 
 if TYPE_CHECKING:
+    from blazar.gateway.register import Register
     from blazar.node import Node
 
 _log = logging.getLogger("blazar.gateway")
@@ -33,8 +34,9 @@ class _Event(msgspec.Struct):
 class Job:
     """One response on its own. Frames are numbered as their ``sequence_number`` is."""
 
-    def __init__(self, node: Node, inbound: _native.Inbound, errand: Errand) -> None:
+    def __init__(self, node: Node, register: Register, inbound: _native.Inbound, errand: Errand) -> None:
         self._node = node
+        self._register = register
         # It is always written as a stream, which says everything that the object does.
         self._inbound = inbound.streamed(True)
         self._errand = errand
@@ -48,7 +50,7 @@ class Job:
         self.id = f"resp_{errand.id}"
         self.opening = _with_status(_object(self._start.split(_EMPTY)[0]), "queued")
         kept.keep(node, inbound, self.opening, owner=errand.owner)
-        self.task = asyncio.ensure_future(self._run())
+        errand.task = self.task = asyncio.ensure_future(self._run())
 
     async def events(self, after: int) -> AsyncIterator[bytes]:
         """The frames after that number, as they come, until it is over."""
@@ -65,6 +67,10 @@ class Job:
                 await news.wait()
 
     async def _run(self) -> None:
+        with self._register.during(self._errand):
+            await self._answer()
+
+    async def _answer(self) -> None:
         try:
             async for piece in await begin(self._node, self._errand, self._inbound):
                 self._add(piece)
@@ -77,11 +83,10 @@ class Job:
             self._fail(Internal(self._errand.trace))
         else:
             self._end(self._last())
-        finally:
-            self._errand.give_everything_back()
 
     def _fail(self, error: BlazarError) -> None:
         """It ends before the engine said anything; afterwards, the failure would be the last of its events."""
+        self._errand.status = error.status
         told = self._prelude.fail(error.status, error.code, error.message, monotonic_ns())
         if self._frames:
             self._end(_with_status(self._last(), "failed"))
@@ -113,8 +118,9 @@ class Job:
 class Jobs:
     """All that run, and the last that did."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, register: Register) -> None:
         self._node = node
+        self._register = register
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
     def start(self, inbound: _native.Inbound, errand: Errand) -> Job:
@@ -122,7 +128,7 @@ class Jobs:
         running = sum(not job.task.done() for job in self._jobs.values())
         if running >= _MOST_RUNNING:
             raise Conflict(f"{running} responses run in the background already; wait for one, or cancel one.")
-        job = Job(self._node, inbound, errand)
+        job = Job(self._node, self._register, inbound, errand)
         self._jobs[job.id] = job
         for id in [id for id, old in self._jobs.items() if old.task.done()][:-_REMEMBERED]:  # noqa: A001
             del self._jobs[id]

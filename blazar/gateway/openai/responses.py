@@ -58,7 +58,7 @@ class Responses:
     async def _begin(self, inbound: _native.Inbound, req: Request, resp: Response) -> None:
         context = req.scope["blazar"]
         chosen(self._node, context, inbound.model)
-        job = self._jobs.start(inbound, Errand(context.trace, context.headers, context.key))
+        job = self._jobs.start(inbound, Errand(context.trace, context.headers, context.key, context.path))
         resp.set_headers((("x-blazar-trace-id", context.trace), *told(context, inbound)))
         if inbound.stream:
             _replay(job, -1, req, resp)
