@@ -15,15 +15,9 @@ import msgspec
 
 from blazar import _native
 from blazar.errors import (
-    AllSlotsBusy,
     BadGateway,
     BadRequest,
-    BlazarError,
-    EngineCrashed,
-    GatewayTimeout,
-    Internal,
     ModelNotFound,
-    PromptTooLong,
     VisionProjectorMissing,
 )
 from blazar.gateway import structured
@@ -31,10 +25,10 @@ from blazar.gateway.again import once_more
 from blazar.gateway.body import whole
 from blazar.gateway.context import UNCACHED
 from blazar.gateway.due import charge, chosen, rates
+from blazar.gateway.fault import error_of, explain, judge
 from blazar.gateway.same import flight_of, shared
 from blazar.gateway.turn import asked_context, enter, heavy, session
 from blazar.models import overlay
-from blazar.relay.delivery import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,9 +42,6 @@ if TYPE_CHECKING:
     from blazar.relay.delivery import Delivery
     from blazar.supervisor.instance import Instance, Lease
 
-# An engine that is told to end closes its connections before it does.
-_DEATH_S = 1.5
-_FAILURES = frozenset({"bad_gateway", "cut"})
 _CALL_LIMIT = 16 * 1024 * 1024
 
 
@@ -303,7 +294,7 @@ async def _send(
         started_ns=errand.started_ns,
         load_ns=errand.load_ns,
     )
-    delivery = await node.relay.open(instance, exchange, lambda: _explain(node, instance))
+    delivery = await node.relay.open(instance, exchange, lambda: explain(node, instance))
     errand.delivery, errand.exchange = delivery, exchange
     errand.finally_do(partial(_settle, node, errand, instance, exchange, delivery))
     return exchange, delivery, instance
@@ -335,11 +326,11 @@ async def call(
     native = _native.Call(
         method, path, body, host=f"{instance.host}:{instance.port}", secret=instance.secret, limit=_CALL_LIMIT
     )
-    delivery = await node.relay.open(instance, native, lambda: _explain(node, instance))
+    delivery = await node.relay.open(instance, native, lambda: explain(node, instance))
     errand.delivery = delivery
     errand.finally_do(partial(node.relay.close, delivery))
     await delivery.whole()
-    _judge(node, instance, native.fault, complete=native.status == 200)
+    judge(node, instance, native.fault, complete=native.status == 200)
     if native.fault is not None:
         raise error_of(native.fault, instance)
     return native.status, native.content_type, native.body
@@ -373,32 +364,6 @@ class _Counted(msgspec.Struct):
     tokens: list[int] | None = None
 
 
-def error_of(fault: tuple[str, str, int | None, int | None], instance: Instance) -> BlazarError:
-    """The catalogue's error for a native fault."""
-    kind, message, tokens, window = fault
-    name = instance.model.name
-    if kind == "prompt_too_long" and tokens is not None and window is not None:
-        return PromptTooLong(tokens, window)
-    if kind in {"bad_request", "prompt_too_long", "unsupported"}:
-        return BadRequest(message)
-    if kind == "crashed":
-        return instance.death()
-    if kind == "timeout":
-        return _sentence(GatewayTimeout(name, 0, "answer"), message)
-    if kind == "unavailable":
-        return _sentence(AllSlotsBusy(name, instance.slots, 0, 1.0), message)
-    if kind == "internal":
-        return _sentence(Internal(""), message)
-    return BadGateway(f"The engine that runs '{name}' failed: {message}", cut=kind == "cut")
-
-
-def _sentence(error: BlazarError, message: str) -> BlazarError:
-    """The same error with the sentence that was made where it arose."""
-    error.message = message
-    error.args = (message,)
-    return error
-
-
 def _raise_fault(errand: Errand, exchange: _native.Exchange, instance: Instance) -> None:
     """Before the client has a byte, a failure is a status, not an event in a stream."""
     if exchange.fault is not None and not exchange.started:
@@ -410,36 +375,12 @@ def _raise_fault(errand: Errand, exchange: _native.Exchange, instance: Instance)
 def _settle(node: Node, errand: Errand, instance: Instance, exchange: _native.Exchange, delivery: Delivery) -> None:
     """What it came to; where that was cut off, what was read of it and what had come."""
     usage = exchange.usage
-    _judge(node, instance, exchange.fault, complete=usage is not None)
+    judge(node, instance, exchange.fault, complete=usage is not None)
     if usage is not None:
         errand.spent = (usage[0], usage[2])
     elif exchange.fault is None or exchange.pieces:
         errand.spent = (errand.cost[0], exchange.pieces)
     node.relay.close(delivery)
-
-
-def _judge(
-    node: Node, instance: Instance, fault: tuple[str, str, int | None, int | None] | None, *, complete: bool
-) -> None:
-    """Whether the engine did what it is for. Who left early, or asked for the impossible, says nothing about it."""
-    if fault is not None and fault[0] in _FAILURES:
-        node.fleet.health.answered(instance, well=False)
-    elif complete:
-        node.fleet.health.answered(instance, well=True)
-
-
-async def _explain(node: Node, instance: Instance) -> Reason:
-    """Why an engine's connection ended in the middle. A crash closes it a moment before the process can be reaped; one
-    that lives on may be about to end all the same.
-    """
-    node.fleet.health.refused(instance.name, instance.generation)
-    try:
-        async with asyncio.timeout(_DEATH_S):
-            await instance.gone.wait()
-    except TimeoutError:
-        return Reason("cut", BadGateway.code, f"The engine that runs '{instance.model.name}' closed the connection.")
-    death = instance.death()
-    return Reason("crashed", EngineCrashed.code, death.message)
 
 
 def _timing(errand: Errand, exchange: _native.Exchange) -> str:
