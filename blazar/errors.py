@@ -258,19 +258,13 @@ class BadGateway(BlazarError):
     """The engine answered something that is no answer. ``cut`` says that it closed the connection in the middle."""
 
     code, status, summary = "BAD_GATEWAY", 502, "the engine answered nonsense"
-
-    def __init__(self, message: str, *, cut: bool = False) -> None:
-        super().__init__(message)
-        self.cut = cut
+    cut = False
 
 
 class NoConnection(BlazarError):
     """The engine takes no connection."""
 
     code, status, summary = "ENGINE_UNREACHABLE", 502, "the engine takes no connection"
-
-    def __init__(self, model: str, why: str) -> None:
-        super().__init__(f"The engine that runs '{model}' takes no connection: {why}.")
 
 
 class AllSlotsBusy(BlazarError):

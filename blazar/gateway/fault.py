@@ -45,7 +45,9 @@ def error_of(fault: Fault, instance: Instance) -> BlazarError:
         return _sentence(AllSlotsBusy(name, instance.slots, 0, 1.0), message)
     if kind == "internal":
         return _sentence(Internal(""), message)
-    return BadGateway(f"The engine that runs '{name}' failed: {message}", cut=kind == "cut")
+    nonsense = BadGateway(f"The engine that runs '{name}' failed: {message}")
+    nonsense.cut = kind == "cut"
+    return nonsense
 
 
 def _sentence(error: BlazarError, message: str) -> BlazarError:

@@ -144,7 +144,8 @@ class Relay:
             # What is kept from better days leads to the same child.
             self.child_left(endpoint.name, endpoint.generation)
             self._watcher.refused(endpoint.name, endpoint.generation)
-            raise NoConnection(endpoint.name, error.strerror or str(error)) from error
+            why = error.strerror or str(error)
+            raise NoConnection(f"The engine that runs '{endpoint.name}' takes no connection: {why}.") from error
         return wire
 
     def _tick(self) -> None:
