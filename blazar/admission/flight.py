@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Protocol, TypeVar
 
-from blazar.errors import BlazarError
+from blazar.errors import AllSlotsBusy, BlazarError
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Flights:
     async def share(self, flyer: Flyer, key: Hashable, run: Callable[[], Awaitable[T]]) -> T:
         """What ``run`` makes, run for the first who asks; the others get the same, or the error that it ends with.
 
-        When the first one leaves, or is ended, before there is an answer, the next one makes it.
+        When the first one leaves, is ended, or has waited its bound before there is an answer, the next one makes it.
         """
         while (flight := self._flying.get(key)) is not None:
             flyer.shares = flight.trace
@@ -59,8 +59,8 @@ class Flights:
             flight.outcome = made = await run()
             flight.landed = True
         except BlazarError as error:
-            # Who was ended by hand was ended alone.
-            if flyer.refusal is None:
+            # Who was ended by hand was ended alone, and the others have not waited as long.
+            if flyer.refusal is None and not isinstance(error, AllSlotsBusy):
                 flight.error = error
             raise
         else:

@@ -58,11 +58,13 @@ def _sentence(error: BlazarError, message: str) -> BlazarError:
 
 
 def judge(node: Node, instance: Instance, fault: Fault | None, *, complete: bool) -> None:
-    """Whether the engine did what it is for. Who left early, or asked for the impossible, says nothing about it."""
-    if fault is not None and fault[0] in _FAILURES:
-        node.fleet.health.answered(instance, well=False)
-    elif complete:
+    """Whether the engine did what it is for. Who left early, or asked for the impossible, says nothing about it; that
+    a model wrote what cannot be used is not the engine's fault.
+    """
+    if complete:
         node.fleet.health.answered(instance, well=True)
+    elif fault is not None and fault[0] in _FAILURES:
+        node.fleet.health.answered(instance, well=False)
 
 
 async def explain(node: Node, instance: Instance) -> Reason:

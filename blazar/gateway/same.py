@@ -11,8 +11,14 @@ if TYPE_CHECKING:
     from blazar.models.catalogue import Model
     from blazar.node import Node
 
-# What headers say that an answer, or what it leaves behind, depends on.
-_SAYING = (b"x-blazar-num-ctx", b"x-blazar-enforce", b"x-blazar-session")
+# What headers say that an answer, how soon it comes, or what it leaves behind, depends on.
+_SAYING = (
+    b"x-blazar-num-ctx",
+    b"x-blazar-enforce",
+    b"x-blazar-session",
+    b"x-blazar-priority",
+    b"x-blazar-deadline-ms",
+)
 
 
 def flight_of(node: Node, errand: Errand, inbound: _native.Inbound, model: Model) -> Hashable | None:

@@ -70,6 +70,7 @@ class Health:
         # Models that failed until they were replaced, and have not answered well since.
         self._blamed: set[str] = set()
         self._ticker: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def start(self) -> None:
         """Begin to look at sizes; needs a running loop."""
@@ -77,6 +78,7 @@ class Health:
 
     async def stop(self) -> None:
         """Look no more."""
+        self._closed = True
         if self._ticker is not None:
             self._ticker.cancel()
             self._ticker = None
@@ -175,7 +177,7 @@ class Health:
 
     def _look(self, instance: Instance, how: Coroutine[Any, Any, None]) -> None:
         """One look at a time at each."""
-        if instance.generation in self._looks:
+        if self._closed or instance.generation in self._looks:
             how.close()
             return
         look = self._looks[instance.generation] = asyncio.get_running_loop().create_task(how)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from blazar.admission.flight import Flights
-from blazar.errors import BlazarError, EngineCrashed, RequestCancelled
+from blazar.errors import AllSlotsBusy, BlazarError, EngineCrashed, RequestCancelled
 
 
 class Flyer:
@@ -89,6 +89,16 @@ async def test_who_was_ended_by_hand_was_ended_alone() -> None:
     first.refusal = work.error = RequestCancelled()
     work.end.set()
     with pytest.raises(RequestCancelled):
+        await leading
+    assert await waiting == 2
+
+
+async def test_who_waited_its_bound_waited_alone() -> None:
+    work, flights = Work(), Flights()
+    work.error = AllSlotsBusy("m", 4, 9, 1.0)
+    leading, waiting = await begin(work, flights, 2)
+    work.end.set()
+    with pytest.raises(AllSlotsBusy):
         await leading
     assert await waiting == 2
 
