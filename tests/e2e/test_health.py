@@ -62,7 +62,8 @@ def test_a_child_that_takes_nobody_any_more_is_replaced(own: Server) -> None:
 def test_a_child_that_is_stopped_is_replaced_and_asked_again(own: Server) -> None:
     first = pid(own)
     with ThreadPoolExecutor(3) as pool:
-        asks = [pool.submit(ask, own, ENDLESS | {"max_tokens": 600}) for _ in range(2)]
+        # Not equal, so that each has an answer of its own.
+        asks = [pool.submit(ask, own, ENDLESS | {"max_tokens": most}) for most in (600, 601)]
         stream = pool.submit(ask, own, ENDLESS | {"max_tokens": 600, "stream": True})
         while own.busy_slots("tiny") < 3:
             time.sleep(0.01)
