@@ -90,7 +90,8 @@ class Health:
     def refused(self, name: str, generation: int) -> None:
         """A child took no connection, or closed one in the middle. Nobody else is sent there while it is looked at."""
         instance = self._ready(name, generation)
-        if instance is not None:
+        # Whoever looks already knocks by himself; a second one that is held back would be let go by nobody.
+        if instance is not None and generation not in self._looks:
             held = self._house.drain(instance, "takes no connection")
             self._look(instance, self._knock(instance, held=held))
 
@@ -116,9 +117,9 @@ class Health:
         instance.failures += 1
         if instance.failures < self._settings.errors or not self._settings.errors or instance.name in self._blamed:
             return
-        # If the next one fails as well, it is not the process that is at fault, and replacing it would help nobody.
-        self._blamed.add(instance.name)
         if self._house.drain(instance, f"failed {instance.failures} times in a row"):
+            # If the next one fails as well, it is not the process that is at fault, and replacing it would help nobody.
+            self._blamed.add(instance.name)
             _log.warning("the engine that runs '%s' failed %d times in a row", instance.name, instance.failures)
 
     def forget(self, instance: Instance) -> None:
