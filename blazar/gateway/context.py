@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from blazar import _native
 from blazar.gateway.errand import Errand
+from blazar.gateway.intake import Intake, Receive
 
 if TYPE_CHECKING:
     from blazar.errors import BlazarError
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGI = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -59,7 +59,6 @@ class Context(Errand):
         "_flow",
         "_inbound",
         "_prelude",
-        "_receive",
         "_send",
         "_silence",
         "_speaker",
@@ -67,6 +66,7 @@ class Context(Errand):
         "_watch",
         "early",
         "gone",
+        "intake",
         "scope",
         "streaming",
     )
@@ -79,7 +79,7 @@ class Context(Errand):
         self.gone = False
         self.streaming = False
         self.early = False
-        self._receive = receive
+        self.intake = Intake(receive, self.headers)
         self._send = send
         self._watch = watch
         self._silence = silence
@@ -109,7 +109,7 @@ class Context(Errand):
         Granian's ``send`` becomes a silent no-op when the client has left; only ``receive`` tells. Its awaitable takes
         a callback, so that watching needs no task.
         """
-        leaving: Any = self._receive()
+        leaving: Any = self.intake.rest()
         leaving.add_done_callback(self._left)
 
     def wrap_send(self, wrap: Callable[[Send], Send]) -> None:
@@ -117,10 +117,19 @@ class Context(Errand):
         self._send = wrap(self._send)
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Send an ASGI message. The head of a stream that was opened early is not sent twice."""
-        if self.early and message["type"] == "http.response.start":
-            return _nothing()
+        """Send an ASGI message. The head of a stream that was opened early is not sent twice, and no head before all
+        of the request has come.
+        """
+        if message["type"] == "http.response.start":
+            if self.early:
+                return _nothing()
+            if self.intake.unread:
+                return self._send_after_drain(message)
         return self._send(message)
+
+    async def _send_after_drain(self, message: Message) -> None:
+        await self.intake.drain()
+        await self._send(message)
 
     def send_more(self, body: bytes) -> Awaitable[object] | None:
         """Send a piece of a body whose beginning is out, without waiting; None, or what is to be awaited before more.

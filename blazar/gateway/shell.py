@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from blazar.errors import BlazarError, Internal, OriginForbidden, ShuttingDown
 from blazar.gateway import errors
-from blazar.gateway.context import Context, Message, Receive, Scope, Send
+from blazar.gateway.context import Context, Message, Scope, Send
+from blazar.gateway.intake import Receive
 from blazar.gateway.register import Register
 from blazar.gateway.silence import Silence
 from blazar.gateway.watch import Watch
@@ -92,7 +93,7 @@ class Shell:
                     await self._preflight(context.send)
                     return
             self._guard.identify(context)
-            await self._app(scope, receive, context.send)
+            await self._app(scope, context.intake, context.send)
         except asyncio.CancelledError:
             if not await self._ended(context):
                 raise
