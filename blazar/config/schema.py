@@ -76,6 +76,13 @@ class Residency(Section, frozen=True):
     keep_alive_s: Annotated[
         float, Meta(description="seconds that an idle model stays loaded; negative means forever")
     ] = 1800
+    sleep_s: Annotated[
+        Seconds,
+        Meta(
+            description="seconds after which an idle model's engine lets go of its memory and stays, where it can; 0: "
+            "never. Pinned models, those of a session and those that stay forever do not sleep"
+        ),
+    ] = 300
     load_stall_s: Annotated[Seconds, Meta(description="a load that shows no progress for this long is given up")] = 120
     stop_grace_s: Annotated[Seconds, Meta(description="seconds between asking an engine to stop and killing it")] = 5
     swap_s: Annotated[

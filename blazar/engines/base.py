@@ -32,7 +32,8 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one model is to run. ``context`` is in tokens per slot; ``prompt_cache`` in bytes; ``batch`` in tokens of a
     prompt that are decoded in one go; ``gpu_layers`` -1 means as many as fit; ``embeds``: a model that generates gives
-    vectors too; ``projector``: the file that lets it see, or nothing.
+    vectors too; ``projector``: the file that lets it see, or nothing; ``sleep_s``: seconds without work after which the
+    engine lets go of the model and keeps running, 0 for never.
     """
 
     context: int
@@ -44,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     prompt_cache: int = 0
     embeds: bool = False
     projector: str = ""
+    sleep_s: int = 0
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,7 +93,7 @@ class LlamaCpp:
         # The engine reads a comma as the start of a second name.
         alias = model.name.replace(",", "_")
         wanted = [("--model", model.files[0]), ("--alias", alias), *_where(address)]
-        wanted += [*_size(model, settings), *_batch(model, settings), *_talents(model, settings), *_conduct()]
+        wanted += [*_size(model, settings), *_batch(model, settings), *_talents(model, settings), *_conduct(settings)]
         known = [option for option in wanted if not build.flags or option[0] in build.flags]
         return LaunchPlan(
             argv=(*self.command(build), *(word for option in known for word in option)),
@@ -185,7 +185,7 @@ def _talents(model: Model, settings: Settings) -> list[tuple[str, ...]]:
     return options
 
 
-def _conduct() -> list[tuple[str, ...]]:
+def _conduct(settings: Settings) -> list[tuple[str, ...]]:
     return [
         ("--metrics",),
         ("--slots",),
@@ -193,6 +193,7 @@ def _conduct() -> list[tuple[str, ...]]:
         # The engine notices a client that left, and a stop that was asked for, at the next of these at the latest.
         ("--sse-ping-interval", str(_PING_S)),
         ("--offline",),
+        ("--sleep-idle-seconds", str(settings.sleep_s or -1)),
     ]
 
 

@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-ui", action="store_true")
     parser.add_argument("--sse-ping-interval", type=int, default=5)
     parser.add_argument("--slot-save-path", default="")
+    parser.add_argument("--sleep-idle-seconds", type=int, default=-1)
     parser.add_argument("--offline", action="store_true")
     return parser
 
@@ -91,6 +92,7 @@ def _params(module: Any, options: argparse.Namespace) -> Any:
     params.ui = not options.no_ui
     params.sse_ping_interval = options.sse_ping_interval
     params.offline = options.offline
+    params.sleep_idle_seconds = options.sleep_idle_seconds
     if options.mmproj:
         params.mmproj.path = options.mmproj
     if options.slot_save_path:

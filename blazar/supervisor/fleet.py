@@ -26,12 +26,13 @@ from blazar.supervisor.circuit import Circuits
 from blazar.supervisor.health import Health
 from blazar.supervisor.instance import Instance, InstanceView, Lease
 from blazar.supervisor.loader import Loader
-from blazar.supervisor.loading import until_ready
+from blazar.supervisor.loading import until_awake, until_ready
 from blazar.supervisor.lock import Lock
 from blazar.supervisor.memory import HostMemory, Memory
 from blazar.supervisor.room import Room
 from blazar.supervisor.sessions import Sessions
 from blazar.supervisor.settings import Need, context_asked, settings_for
+from blazar.supervisor.slumber import Slumber
 from blazar.supervisor.state import OVER, State
 from blazar.supervisor.stay import LONGEST_S, Stay
 
@@ -76,6 +77,7 @@ class Fleet:
         self._circuits = Circuits()
         self._room = Room(self._memory, config.residency, clock, self)
         self._stay = Stay(self._leave, self._room.freed.fire)
+        self._slumber = Slumber(clock, self)
         self.health = Health(config.health, clock, self)
         self.sessions = Sessions(config.residency.session_keep_s, clock, self._room.freed.fire)
         self._routing = asyncio.Lock()
@@ -133,7 +135,7 @@ class Fleet:
             instance = self._instances.get(model.name)
             if instance is None:
                 await self._begin(model, need)
-            elif instance.state is not State.READY or instance.draining:
+            elif instance.draining or instance.state not in {State.READY, State.SLEEPING}:
                 await self._moved(instance)
             elif not need.met_by(instance.settings):
                 await self._drain(instance, need)
@@ -143,6 +145,9 @@ class Fleet:
                     f"{need.context} were asked for.",
                     param="num_ctx",
                 )
+            elif instance.state is State.SLEEPING:
+                instance.to(State.WAITING)
+                self._start(instance)
             else:
                 if session is not None:
                     self.sessions.name(session, instance.name)
@@ -201,6 +206,16 @@ class Fleet:
     def is_kept(self, instance: Instance) -> bool:
         """It is not sent away for another: the settings or a session say so."""
         return instance.name in self._pinned or self.sessions.hold(instance.name)
+
+    def is_kept_awake(self, instance: Instance) -> bool:
+        """What it holds in memory is worth more than the room: the settings, a session or a client say so."""
+        return self.is_kept(instance) or instance.keep_alive_s < 0
+
+    def fell_asleep(self, instance: Instance) -> None:
+        """Its engine has let go of the model."""
+        instance.to(State.SLEEPING)
+        self._tell(instance)
+        self._room.freed.fire()
 
     def leave(self, instance: Instance, reason: str) -> asyncio.Task[None]:
         """Have an idle instance go."""
@@ -274,7 +289,7 @@ class Fleet:
         except TimeoutError:
             raise AllSlotsBusy(instance.name, instance.slots, 1, min(wait_s, 30.0)) from None
         finally:
-            if instance.state is State.READY and instance.draining == words:
+            if instance.draining == words and instance.state in {State.READY, State.SLEEPING}:
                 instance.draining = ""
                 self._wishes.pop(instance.name, None)
                 instance.changed.fire()
@@ -293,25 +308,33 @@ class Fleet:
                 return
             self._circuits.check((model.name, build.tag), model.name, self._now())
             need = need.joined(self._wishes.pop(model.name, Need()))
-            settings = settings_for(self._config.engine, model, need, self._cores, gpu=self._gpu)
+            sleep_s = 0 if model.name in self._pinned else self._config.residency.sleep_s
+            settings = settings_for(self._config.engine, model, need, self._cores, gpu=self._gpu, sleep_s=sleep_s)
             instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
             instance.keep_alive_s = min(self._config.residency.keep_alive_s, LONGEST_S)
             instance.need = self._loader.need(instance)
             self._instances[model.name] = instance
-            self._tell(instance)
-            load = self._loads[instance] = self._task(self._load(instance))
-            load.add_done_callback(lambda _: self._loads.pop(instance, None))
+            self._start(instance)
+
+    def _start(self, instance: Instance) -> None:
+        """Have a waiting one loaded, or woken."""
+        self._tell(instance)
+        load = self._loads[instance] = self._task(self._load(instance))
+        load.add_done_callback(lambda _: self._loads.pop(instance, None))
 
     async def _load(self, instance: Instance) -> None:
-        """From nothing to ready, or to an error that everybody who waits gets."""
+        """From nothing or from sleep to ready, or to an error that everybody who waits gets."""
         began = self._clock.monotonic_ns()
+        slept = instance.child is not None
         try:
             await self._room.make(instance, self._config.admission.wait_s)
             self._tell(instance)
-            await self._loader.start(instance, lambda: self._ended(instance))
-            await until_ready(
-                instance, self._config.residency.load_stall_s, lambda fraction: self._progressed(instance, fraction)
-            )
+            stall_s = self._config.residency.load_stall_s
+            if slept:
+                await until_awake(instance, stall_s)
+            else:
+                await self._loader.start(instance, lambda: self._ended(instance))
+                await until_ready(instance, stall_s, lambda fraction: self._progressed(instance, fraction))
             if instance.child is None or instance.child.code is not None:
                 raise self._died(instance)
         except BlazarError as error:
@@ -325,6 +348,8 @@ class Fleet:
             raise
         else:
             self._became_ready(instance, self._clock.monotonic_ns() - began)
+            if not slept:
+                self._loader.measure(instance)
 
     def _progressed(self, instance: Instance, fraction: float | None) -> None:
         instance.progress = fraction
@@ -339,8 +364,8 @@ class Fleet:
         instance.began_bytes = instance.resident_bytes
         instance.to(State.READY)
         self._tell(instance)
-        self._loader.measure(instance)
         self._room.freed.fire()
+        self._slumber.begin(instance)
         self._stay.rest(instance)
 
     async def _fail(self, instance: Instance, error: BlazarError) -> None:
@@ -383,7 +408,7 @@ class Fleet:
 
     def _ended(self, instance: Instance) -> None:
         """Called when a child is reaped, whatever the reason."""
-        if instance.state is State.READY:
+        if instance.state in {State.READY, State.SLEEPING}:
             instance.failure = self._died(instance)
             instance.reason = instance.failure.message
             instance.to(State.CRASHED)
@@ -402,6 +427,7 @@ class Fleet:
         del self._instances[instance.name]
         self._loader.clear(instance)
         self.health.forget(instance)
+        self._slumber.forget(instance)
         self._tell(instance)
         self._room.freed.fire()
 

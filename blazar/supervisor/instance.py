@@ -137,8 +137,8 @@ class Instance:
 
     @property
     def idle(self) -> bool:
-        """Ready, and nobody holds it or is about to."""
-        return self.state is State.READY and not self.in_flight and not self.waiters
+        """There, awake or not, and nobody holds it or is about to."""
+        return self.state in {State.READY, State.SLEEPING} and not self.in_flight and not self.waiters
 
     def last_lines(self) -> tuple[str, ...]:
         """The child's newest output, oldest first."""
@@ -177,6 +177,8 @@ class Instance:
     def tenancy(self) -> tuple[int, int]:
         """``(room, growth)``: bytes that come free when it goes, and promised bytes that it has not taken yet."""
         resident = self.resident_bytes
+        if self.state is State.SLEEPING:
+            return resident, 0
         growth = max(0, self.need - resident) if self.state is State.LOADING else 0
         return max(resident, self.need), growth
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ _FIRST_ASK_S = 0.005
 _LAST_ASK_S = 0.1
 _ANSWER_S = 5.0
 _LOOK_S = 0.25
+_WAKE_S = 3600.0
 # A thread that naps and polls is no progress; one that works a twentieth of the time is.
 _LEAST_CPU = 0.05
 _LEAST_BYTES = 64 * 1024
@@ -52,6 +54,47 @@ async def until_ready(instance: Instance, stall_s: float, progressed: Callable[[
         await child.spoke.wait(ask_s)
         ask_s = min(ask_s * 1.5, _LAST_ASK_S)
     await child.over.wait()
+
+
+async def until_awake(instance: Instance, stall_s: float) -> None:
+    """Wake a child that sleeps: return when it has loaded its model again, or has ended.
+
+    Raises ModelLoadTimeout as :func:`until_ready` does.
+    """
+    child = instance.child
+    assert child is not None
+    pace = _Pace(child, instance.model.size)
+    question = asyncio.ensure_future(_woken(instance))
+    try:
+        while child.code is None:
+            await asyncio.wait({question}, timeout=_LAST_ASK_S)
+            if question.done():
+                if question.result():
+                    return
+                question = asyncio.ensure_future(_woken(instance))
+                await child.spoke.wait(_LAST_ASK_S)
+            pace.look()
+            if pace.still_s > stall_s:
+                raise ModelLoadTimeout(
+                    instance.name, pace.still_s, instance.adapter.telling(child.last_lines(), _LAST_WORDS)
+                )
+    finally:
+        question.cancel()
+    await child.over.wait()
+
+
+async def _woken(instance: Instance) -> bool:
+    """Ask something that its own loop must answer, for as long as it takes."""
+    answer = await probe.get(instance.address, instance.adapter.vital, instance.secret, _WAKE_S)
+    return answer is not None and answer[0] == 200 and not await sleeps(instance)
+
+
+async def sleeps(instance: Instance) -> bool:
+    """Whether its engine has let go of the model. Asking does not wake it."""
+    match await _json(instance.address, "/props", instance):
+        case {"is_sleeping": True}:
+            return True
+    return False
 
 
 def _address(instance: Instance, child: Child) -> Address | None:

@@ -60,5 +60,10 @@ def decide(need: int, available: int, total: int, tenants: Sequence[Tenant]) -> 
             victims.append(tenant.name)
             reach += tenant.room
         if reach >= need:
+            # Those who sleep hold next to nothing: sent first, they may turn out not to have been worth it.
+            for tenant in (tenant for tenant in can_go if tenant.name in victims):
+                if tenant.idle and reach - tenant.room >= need:
+                    victims.remove(tenant.name)
+                    reach -= tenant.room
             return Decision("evict" if act == "evict" else "drain", tuple(victims), free)
     return Decision("wait" if any(not tenant.kept for tenant in tenants) else "refuse", free=free)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from blazar.engines.base import Settings
@@ -51,8 +52,10 @@ class Need(NamedTuple):
         return "an image came" if self.sees and not settings.projector else "vectors were asked for"
 
 
-def settings_for(options: Engine, model: Model, need: Need, cores: int, *, gpu: bool) -> Settings:
-    """The settings of a load for ``need``. ``cores`` are physical; ``gpu`` says that there is one."""
+def settings_for(options: Engine, model: Model, need: Need, cores: int, *, gpu: bool, sleep_s: float = 0) -> Settings:
+    """The settings of a load for ``need``. ``cores`` are physical; ``gpu`` says that there is one; engines count
+    ``sleep_s`` in whole seconds.
+    """
     usual = options.context or min(model.context_length or _LARGEST_UNASKED, _LARGEST_UNASKED)
     if model.context_length:
         usual = min(usual, model.context_length)
@@ -67,6 +70,7 @@ def settings_for(options: Engine, model: Model, need: Need, cores: int, *, gpu: 
         prompt_cache=options.prompt_cache_bytes,
         embeds=need.embeds,
         projector=model.projector if need.sees else "",
+        sleep_s=ceil(sleep_s),
     )
 
 

@@ -9,11 +9,13 @@ class State(StrEnum):
     """What an instance is doing."""
 
     WAITING = "waiting"
-    """No child yet: memory must come free first."""
+    """Memory must come free first: no child yet, or one that is to be woken."""
     LOADING = "loading"
     """The child reads the model."""
     READY = "ready"
     """It answers."""
+    SLEEPING = "sleeping"
+    """The child runs and has let go of the model."""
     STOPPING = "stopping"
     """It was asked to go and is not reaped yet."""
     STOPPED = "stopped"
@@ -27,7 +29,8 @@ class State(StrEnum):
 MOVES: dict[State, frozenset[State]] = {
     State.WAITING: frozenset({State.LOADING, State.FAILED, State.STOPPED}),
     State.LOADING: frozenset({State.READY, State.FAILED, State.STOPPING}),
-    State.READY: frozenset({State.STOPPING, State.CRASHED}),
+    State.READY: frozenset({State.SLEEPING, State.STOPPING, State.CRASHED}),
+    State.SLEEPING: frozenset({State.WAITING, State.STOPPING, State.CRASHED}),
     State.STOPPING: frozenset({State.STOPPED}),
     State.STOPPED: frozenset(),
     State.FAILED: frozenset(),

@@ -185,7 +185,11 @@ class Storm:
                     rows = [row["blazar"] for row in (await http.get("/api/ps")).json()["models"]]
                     health = (await http.get("/health")).json()
                     keys = (await http.get("/api/keys")).json()["keys"]
-                    busy = [row for row in rows if row["in_flight"] or row["queued"] or row["state"] != "ready"]
+                    busy = [
+                        row
+                        for row in rows
+                        if row["in_flight"] or row["queued"] or row["state"] not in {"ready", "sleeping"}
+                    ]
                     held = health["answers_in_flight"] + sum(key["running"] for key in keys)
                     if not live and not busy and not held:
                         return
@@ -215,6 +219,7 @@ async def test_a_storm_leaves_nothing_behind(tmp_path: Path, tiny: Path) -> None
         "BLAZAR_ENGINE_CONTEXT": "512",
         "BLAZAR_RESIDENCY_MEMORY_BYTES": "200000000",
         "BLAZAR_RESIDENCY_SWAP_S": "1",
+        "BLAZAR_RESIDENCY_SLEEP_S": "2",
         "BLAZAR_RESIDENCY_STOP_GRACE_S": "1",
         "BLAZAR_ADMISSION_WAIT_S": "20",
         "BLAZAR_RELAY_PING_S": "0.5",

@@ -3,7 +3,9 @@
 Keys, all optional: ``term``: "ignore" SIGTERM; ``say``: seconds between log lines while it "loads"; ``load``: seconds
 that loading takes; ``spin``: use CPU meanwhile; ``die``: [code or minus signal, last words] instead of becoming ready;
 ``alias``: the name to serve under; ``helper``: start a process in the same group that ignores SIGTERM, and write its
-pid to this file; ``after``: seconds from ready to an exit with code 9.
+pid to this file; ``after``: seconds from ready to an exit with code 9; ``wake``: "fails" as llama-server does when it
+has slept and the model cannot be loaded again. With ``--sleep-idle-seconds`` it sleeps as llama-server does: questions
+about it do not wake it, one to its slots does, which takes ``load`` seconds again.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pathlib import Path
 FLAGS = (
     "--model --alias --host --port --ctx-size --parallel --no-kv-unified --threads --threads-batch --threads-http "
     "--n-gpu-layers --fit --flash-attn --cache-type-k --cache-type-v --cache-ram --metrics --slots --no-ui "
-    "--sse-ping-interval --offline"
+    "--sse-ping-interval --offline --sleep-idle-seconds"
 )
 
 
@@ -47,9 +49,30 @@ def listen() -> socket.socket:
     return server
 
 
-def serve(server: socket.socket, alias: str, ready: threading.Event) -> None:
+class Sleep:
+    """When it last worked."""
+
+    def __init__(self, conduct: dict[str, object]) -> None:
+        self.conduct = conduct
+        self.after = int(option("--sleep-idle-seconds", "-1"))
+        self.worked = time.monotonic()
+
+    @property
+    def asleep(self) -> bool:
+        return self.after > 0 and time.monotonic() - self.worked > self.after
+
+    def work(self) -> None:
+        if self.asleep:
+            if self.conduct.get("wake") == "fails":
+                say("srv  load_model: failed to reload model after sleeping")
+                os.kill(os.getpid(), signal.SIGABRT)
+            load(self.conduct)
+        self.worked = time.monotonic()
+
+
+def serve(server: socket.socket, alias: str, ready: threading.Event, sleep: Sleep) -> None:
     slots = int(option("--parallel"))
-    answers = {
+    answers: dict[str, dict[str, object]] = {
         "/health": {"status": "ok"},
         "/v1/models": {"data": [{"id": alias, "aliases": [alias]}]},
         "/props": {
@@ -64,6 +87,9 @@ def serve(server: socket.socket, alias: str, ready: threading.Event) -> None:
             if not head:
                 continue
             path = head.split(" ")[1]
+            if path == "/slots":
+                sleep.work()
+            answers["/props"]["is_sleeping"] = sleep.asleep
             right = f"Bearer {os.environ['LLAMA_API_KEY']}" in head
             status = "503 Loading" if not ready.is_set() else "200 OK" if path == "/health" or right else "401 No"
             body = json.dumps(answers.get(path, {})).encode()
@@ -99,8 +125,11 @@ def main() -> None:
         Path(conduct["helper"]).write_text(str(helper.pid))
     ready = threading.Event()
     server = listen()
-    threading.Thread(target=serve, args=(server, conduct.get("alias", option("--alias")), ready), daemon=True).start()
+    sleep = Sleep(conduct)
+    served = (server, conduct.get("alias", option("--alias")), ready, sleep)
+    threading.Thread(target=serve, args=served, daemon=True).start()
     load(conduct)
+    sleep.worked = time.monotonic()
     if "die" in conduct:
         code, words = conduct["die"]
         say(words)

@@ -55,9 +55,7 @@ class Create:
         self._check(asked)
         overlay = _overlay(asked, self._template(asked))
         library = self._node.library
-        loaded = self._node.fleet.loaded(name)
-        if loaded is not None:
-            await self._node.fleet.unload(name, "it is made anew")
+        await self._node.fleet.unload(name, "it is made anew")
         if asked.files:
             await asyncio.to_thread(library.from_blobs, name, asked.files, overlay)
         else:

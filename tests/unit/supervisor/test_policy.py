@@ -29,14 +29,21 @@ def test_no_more_go_than_must_and_the_longest_unused_first() -> None:
     assert decide(25, 5, 100, tenants).victims == ("old", "middle")
 
 
+def test_who_sleeps_is_not_sent_away_where_that_frees_next_to_nothing() -> None:
+    tenants = [tenant("asleep", room=1, used=1), tenant("awake", room=50, used=2)]
+    assert decide(40, 5, 100, tenants).victims == ("awake",)
+    assert decide(56, 5, 100, tenants).victims == ("asleep", "awake")
+
+
 def test_nobody_goes_in_vain() -> None:
     decision = decide(60, 5, 100, [tenant("idle"), tenant("small", idle=False)])
     assert (decision.act, decision.victims) == ("wait", ())
 
 
 def test_the_busy_go_only_when_the_idle_do_not_suffice_and_their_turn_is_over() -> None:
-    tenants = [tenant("idle"), tenant("busy", idle=False, room=80)]
+    tenants = [tenant("idle"), tenant("busy", idle=False, room=50)]
     assert decide(60, 5, 100, tenants) == Decision("drain", ("idle", "busy"), 5)
+    assert decide(55, 5, 100, tenants) == Decision("drain", ("busy",), 5), "the idle one would go in vain"
     assert decide(15, 5, 100, tenants).act == "evict"
     in_turn = [tenant("idle"), Tenant("busy", False, False, 80, 0, 0, turn=True)]
     assert decide(60, 5, 100, in_turn).act == "wait"
