@@ -49,6 +49,10 @@ class Inbound:
     @property
     def determined(self) -> bool:
         """Nothing in its answer is drawn at random, or by a seed that it names."""
+    def likeness(self) -> tuple[str, str, str]:
+        """The text that may differ a little from another's whose answer it is to get, what must be equal, and why it
+        cannot be compared at all, or nothing.
+        """
     @property
     def dropped_tools(self) -> list[str]:
         """Types of tools that were offered and that nobody here can run."""

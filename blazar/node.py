@@ -14,6 +14,7 @@ from blazar import store
 from blazar.admission.flight import Flights
 from blazar.admission.gate import Gate
 from blazar.admission.keys import Keys
+from blazar.admission.semantic import Answers
 from blazar.clock import Clock, SystemClock
 from blazar.errors import BlazarError, EngineCrashed, ShuttingDown
 from blazar.models.catalogue import Catalogue
@@ -47,6 +48,7 @@ class Node:
         self.keys = Keys(paths.config_file, config.keys, self.store.usage, self.clock, owner)
         self.gate = Gate(config.admission, self.clock)
         self.flights = Flights()
+        self.answers = Answers(config.semantic_cache.max_entries, config.semantic_cache.max_bytes, self.clock)
         self.relay = Relay(config.relay, self.fleet.health)
         self.pulse = Pulse()
         self._warming: set[asyncio.Task[None]] = set()

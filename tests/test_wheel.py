@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).parents[1]
-COMPILED = ["blazar/_native.abi3.so", "blazar/memory/_kernel.abi3.so"]
+COMPILED = ["blazar/_native.abi3.so", "blazar/memory/_kernel.abi3.so", "blazar/admission/_nearest.abi3.so"]
 BOTH_PARTS = (
     "import blazar, blazar._native, blazar.memory._kernel as kernel\n"
     "print(blazar.__file__, blazar._native.__file__, kernel.__file__, sep='\\n')"
@@ -111,6 +111,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Venv:
 def test_the_sdist_holds_what_a_build_needs(sdist: Path) -> None:
     needed = ["Cargo.toml", "Cargo.lock", "README.md", "pyproject.toml", "native/core/Cargo.toml"]
     needed += ["native/binding/build.rs", "native/binding/build/kernels.py", "blazar/memory/_kernel.pyx"]
+    needed += ["blazar/admission/_nearest.pyx"]
     needed += [".licenses/LICENSE-MIT", ".licenses/LICENSE-APACHE"]
     assert [name for name in needed if not (sdist / name).is_file()] == []
     assert not list(sdist.rglob("*.so"))

@@ -23,6 +23,11 @@ from blazar.config.schema import Config
 from blazar.errors import BlazarError, DaemonUnreachable
 from blazar.repl.screen import Screen
 
+_COMPILED = (
+    ("blazar._native", "Rust part"),
+    ("blazar.memory._kernel", "Cython part: memory"),
+    ("blazar.admission._nearest", "Cython part: nearness"),
+)
 _LOW, _EMPTY = 5_000_000_000, 500_000_000
 
 
@@ -68,7 +73,7 @@ def examine(paths: Paths) -> Iterator[Finding]:
 
 def _install() -> Iterator[Finding]:
     yield Finding("install", "python", "ok", f"{platform.python_version()} at {sys.executable}")
-    for name, what in (("blazar._native", "Rust part"), ("blazar.memory._kernel", "Cython part")):
+    for name, what in _COMPILED:
         try:
             module = importlib.import_module(name)
         except ImportError as error:

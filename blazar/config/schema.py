@@ -160,6 +160,25 @@ class Responses(Section, frozen=True):
     keep_days: Annotated[float, Meta(ge=0, description="days that a kept response stays")] = 30
 
 
+class SemanticCache(Section, frozen=True):
+    """Answers given again to who asks nearly the same."""
+
+    mode: Annotated[
+        Literal["off", "asked", "on"],
+        Meta(
+            description="who may get an answer that was made for a request of the same key which says nearly the same: "
+            "nobody, who sends the header x-blazar-cache: on, or all who do not send off"
+        ),
+    ] = "off"
+    model: Annotated[str, Meta(description="the embedding model that tells what is nearly the same")] = ""
+    threshold: Annotated[
+        float, Meta(ge=0.01, le=1, description="least cosine of two texts that count as nearly the same")
+    ] = 0.9
+    ttl_s: Annotated[float, Meta(ge=1, le=86400, description="seconds that an answer is given again")] = 600
+    max_entries: Annotated[int, Meta(ge=1, le=65536, description="answers that are kept; the oldest leave first")] = 256
+    max_bytes: Annotated[Bytes, Meta(description="bytes of answers that are kept")] = 64 * 1024 * 1024
+
+
 class KeyEntry(Section, frozen=True):
     """One API key. As soon as there is one, nothing is answered without."""
 
@@ -187,4 +206,5 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     relay: Relay = Relay()
     models: Models = Models()
     responses: Responses = Responses()
+    semantic_cache: SemanticCache = SemanticCache()
     keys: tuple[KeyEntry, ...] = ()

@@ -23,9 +23,11 @@ from blazar.errors import (
 from blazar.gateway import structured
 from blazar.gateway.again import once_more
 from blazar.gateway.body import whole
+from blazar.gateway.call import call
 from blazar.gateway.context import UNCACHED
 from blazar.gateway.due import charge, chosen, rates
 from blazar.gateway.fault import error_of, explain, judge
+from blazar.gateway.recall import Recall, recalled
 from blazar.gateway.same import flight_of, shared
 from blazar.gateway.turn import asked_context, enter, heavy, session
 from blazar.models import overlay
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from blazar.node import Node
     from blazar.relay.delivery import Delivery
     from blazar.supervisor.instance import Instance, Lease
-
-_CALL_LIMIT = 16 * 1024 * 1024
 
 
 async def read(node: Node, route: str, req: Request) -> _native.Inbound:
@@ -183,7 +183,12 @@ async def answer(
     model = _prepare(node, context, inbound)
     attempt = partial(once_more, context, partial(_attempt, node, context, inbound, model, keep))
     # What is kept has an id of its own.
-    flight = flight_of(node, context, inbound, model) if keep is None and not inbound.stream else None
+    alone = keep is not None or inbound.stream
+    recall = None if alone else await recalled(node, context, inbound, model)
+    if recall is not None and recall.found is not None:
+        _repeat(recall, context, inbound, resp)
+        return
+    flight = None if alone else flight_of(node, context, inbound, model)
     exchange, delivery, body = await attempt() if flight is None else await node.flights.share(context, flight, attempt)
     extra: list[tuple[str, str]] = []
     if inbound.stream:
@@ -195,6 +200,9 @@ async def answer(
         resp.data = body
         if not inbound.plain and (said := structured.verdict(inbound, exchange, enforce=enforce)):
             extra.append(("x-blazar-structured-output", _header(said)))
+        if recall is not None:
+            recall.leave(context, body)
+            extra.append(("x-blazar-cache", _header(recall.told)))
     resp.set_headers(
         (
             ("content-type", exchange.content_type),
@@ -203,6 +211,22 @@ async def answer(
             *extra,
             *told(context, inbound),
             *shared(context),
+            *rates(context, inbound.route),
+        )
+    )
+
+
+def _repeat(recall: Recall, context: Context, inbound: _native.Inbound, resp: Response) -> None:
+    """Answer with what another request was answered with; no engine is asked and no token counted."""
+    assert recall.found is not None
+    context.spent = (0, 0)
+    resp.data = recall.found[0].body
+    resp.set_headers(
+        (
+            ("content-type", "application/json"),
+            ("x-blazar-trace-id", context.trace),
+            ("x-blazar-cache", _header(recall.told)),
+            *told(context, inbound),
             *rates(context, inbound.route),
         )
     )
@@ -317,23 +341,6 @@ def told(errand: Errand, inbound: _native.Inbound) -> list[tuple[str, str]]:
 def _header(text: str) -> str:
     """``text`` as a header's value can carry it."""
     return "".join(c if " " <= c <= "~" else "?" for c in text[:1000])
-
-
-async def call(
-    node: Node, errand: Errand, instance: Instance, method: str, path: str, body: bytes | None = None
-) -> tuple[int, str, bytes]:
-    """Status, content type and body of a plain request to an engine, which needs no place in its queue."""
-    native = _native.Call(
-        method, path, body, host=f"{instance.host}:{instance.port}", secret=instance.secret, limit=_CALL_LIMIT
-    )
-    delivery = await node.relay.open(instance, native, lambda: explain(node, instance))
-    errand.delivery = delivery
-    errand.finally_do(partial(node.relay.close, delivery))
-    await delivery.whole()
-    judge(node, instance, native.fault, complete=native.status == 200)
-    if native.fault is not None:
-        raise error_of(native.fault, instance)
-    return native.status, native.content_type, native.body
 
 
 async def count_tokens(node: Node, errand: Errand, inbound: _native.Inbound) -> int:

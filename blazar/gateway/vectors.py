@@ -11,8 +11,8 @@ import msgspec
 
 from blazar.errors import BadGateway, BadRequest, PromptTooLong
 from blazar.gateway.again import once_more
+from blazar.gateway.call import call
 from blazar.gateway.due import charge, chosen
-from blazar.gateway.exchange import call
 from blazar.gateway.same import vectors_of
 from blazar.gateway.turn import asked_context, enter, session
 
@@ -85,10 +85,13 @@ class _Tokens(msgspec.Struct):
 
 
 class Wish(NamedTuple):
-    """What a request says of the model beside the texts: seconds to stay, and the context in tokens."""
+    """What a request says of the model beside the texts: seconds to stay, the context in tokens, and whether it is to
+    be loaded only where nobody need leave for it.
+    """
 
     keep_alive_s: float | None = None
     num_ctx: int | None = None
+    modest: bool = False
 
 
 def embedder(node: Node, errand: Errand, name: str, size: int) -> Model:
@@ -197,7 +200,11 @@ async def rank(node: Node, errand: Errand, name: str, query: str, documents: lis
 
 async def _held(node: Node, errand: Errand, model: Model, wish: Wish, *, embeds: bool) -> Instance:
     held = await node.fleet.ensure_ready(
-        model, context=wish.num_ctx or asked_context(errand), embeds=embeds, session=session(errand)
+        model,
+        context=wish.num_ctx or asked_context(errand),
+        embeds=embeds,
+        session=session(errand),
+        modest=wish.modest,
     )
     errand.finally_do(partial(held.release, wish.keep_alive_s))
     await enter(node, errand, held.instance)

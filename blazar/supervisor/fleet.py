@@ -118,12 +118,13 @@ class Fleet:
         embeds: bool = False,
         sees: bool = False,
         session: str | None = None,
+        modest: bool = False,
     ) -> Lease:
         """A lease on the instance of ``model``, which is loaded first if need be, once for all who ask together.
 
         ``context`` (tokens) is the least that will do; ``embeds`` wants vectors of a model that generates, ``sees`` its
-        projector. An instance with less is replaced when nobody uses it. ``session`` keeps it there for a while.
-        Cancelling this leaves the load to the others, or to itself.
+        projector. An instance with less is replaced when nobody uses it. ``session`` keeps it there for a while. For
+        who is ``modest`` nobody is sent away. Cancelling this leaves the load to the others, or to itself.
 
         Raises EngineCrashed, ModelLoadTimeout, InsufficientMemory, ModelTooLarge, EngineCircuitOpen,
         ModelUnsupportedEngine, AllSlotsBusy, BadRequest, NotFound, ShuttingDown.
@@ -133,8 +134,10 @@ class Fleet:
             if self._closing:
                 raise ShuttingDown
             instance = self._instances.get(model.name)
+            if instance is not None and not modest:
+                instance.modest = False
             if instance is None:
-                await self._begin(model, need)
+                await self._begin(model, need, modest=modest)
             elif instance.draining or instance.state not in {State.READY, State.SLEEPING}:
                 await self._moved(instance)
             elif not need.met_by(instance.settings):
@@ -146,6 +149,7 @@ class Fleet:
                     param="num_ctx",
                 )
             elif instance.state is State.SLEEPING:
+                instance.modest = modest
                 instance.to(State.WAITING)
                 self._start(instance)
             else:
@@ -206,10 +210,6 @@ class Fleet:
     def is_kept(self, instance: Instance) -> bool:
         """It is not sent away for another: the settings or a session say so."""
         return instance.name in self._pinned or self.sessions.hold(instance.name)
-
-    def is_kept_awake(self, instance: Instance) -> bool:
-        """What it holds in memory is worth more than the room: the settings, a session or a client say so."""
-        return self.is_kept(instance) or instance.keep_alive_s < 0
 
     def fell_asleep(self, instance: Instance) -> None:
         """Its engine has let go of the model."""
@@ -296,7 +296,7 @@ class Fleet:
 
     # Coming.
 
-    async def _begin(self, model: Model, need: Need) -> None:
+    async def _begin(self, model: Model, need: Need, *, modest: bool) -> None:
         """Make the instance and start its load, unless somebody else just did."""
         async with self._routing:
             if model.name in self._instances:
@@ -312,7 +312,7 @@ class Fleet:
             settings = settings_for(self._config.engine, model, need, self._cores, gpu=self._gpu, sleep_s=sleep_s)
             instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
             instance.keep_alive_s = min(self._config.residency.keep_alive_s, LONGEST_S)
-            instance.need = self._loader.need(instance)
+            instance.need, instance.modest = self._loader.need(instance), modest
             self._instances[model.name] = instance
             self._start(instance)
 

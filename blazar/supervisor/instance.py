@@ -76,6 +76,8 @@ class Instance:
         self.child: Child | None = None
         self.need = 0
         self.began_bytes = 0
+        # Nobody is sent away for it.
+        self.modest = False
         self.in_flight = 0
         self.waiters = 0
         self.draining = ""

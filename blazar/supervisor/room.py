@@ -83,6 +83,8 @@ class Room:
             decision = self._decide(instance)
             if decision.act == "never":
                 raise ModelTooLarge(instance.name, instance.need, self._total())
+            if instance.modest and decision.act != "load":
+                decision = Decision("refuse", free=decision.free)
             if self._is_turn(instance, decision):
                 if decision.act == "load":
                     instance.reason = ""

@@ -25,8 +25,8 @@ _ANSWER_S = 10.0
 class House(Protocol):
     """Whose instances they are."""
 
-    def is_kept_awake(self, instance: Instance) -> bool:
-        """What it holds in memory is worth more than the room."""
+    def is_kept(self, instance: Instance) -> bool:
+        """It is not sent away for another."""
 
     def fell_asleep(self, instance: Instance) -> None:
         """Its engine has let go of the model."""
@@ -62,7 +62,7 @@ class Slumber:
             return
         sleep_s = instance.settings.sleep_s
         idle_s = self._clock.monotonic_ns() / 1e9 - instance.used_at if instance.idle else 0.0
-        if self._house.is_kept_awake(instance):
+        if self._house.is_kept(instance) or instance.keep_alive_s < 0:
             self._look(instance, awake=True)
         elif idle_s >= sleep_s:
             self._look(instance, awake=False)

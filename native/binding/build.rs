@@ -10,7 +10,9 @@ fn main() {
     for path in ["build/kernels.py", "build.rs"] {
         println!("cargo::rerun-if-changed={here}/{path}");
     }
-    println!("cargo::rerun-if-changed={}", root.join("blazar/memory").display());
+    for room in ["memory", "admission"] {
+        println!("cargo::rerun-if-changed={}", root.join("blazar").join(room).display());
+    }
     println!("cargo::rerun-if-env-changed=PYO3_PYTHON");
     let status = Command::new(&python).arg(Path::new(&here).join("build/kernels.py")).arg(&root).arg(&out).status();
     match status {

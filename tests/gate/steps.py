@@ -49,7 +49,16 @@ STEPS: tuple[Step, ...] = (
     Step(
         "stubs",
         "the stubs against the compiled modules",
-        (PYTHON, "-m", "mypy.stubtest", "blazar._native", "blazar.memory._kernel", "--allowlist", "tests/stubs.allow"),
+        (
+            PYTHON,
+            "-m",
+            "mypy.stubtest",
+            "blazar._native",
+            "blazar.memory._kernel",
+            "blazar.admission._nearest",
+            "--allowlist",
+            "tests/stubs.allow",
+        ),
     ),
     Step("imports", "the layers of setup.cfg", (str(HERE / "lint-imports"),), contracts),
     Step("rustfmt", "Rust format", ("cargo", "fmt", "--all", "--check")),

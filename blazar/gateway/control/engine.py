@@ -13,8 +13,8 @@ import msgspec
 from blazar.errors import BadRequest, NotFound
 from blazar.gateway.again import once_more
 from blazar.gateway.body import typed, whole
+from blazar.gateway.call import call
 from blazar.gateway.due import charge, chosen
-from blazar.gateway.exchange import call
 from blazar.gateway.turn import enter
 
 if TYPE_CHECKING:

@@ -176,6 +176,14 @@ impl Inbound {
         self.request.sampling.is_determined()
     }
 
+    /// ``(text, rest, why not)``: what may be compared with another request, what must be equal.
+    fn likeness(&self) -> (String, String, &str) {
+        match self.request.likeness() {
+            Ok(like) => (like.text, like.rest, ""),
+            Err(why) => (String::new(), String::new(), why),
+        }
+    }
+
     #[getter]
     fn must_call(&self) -> bool {
         self.request.must_call()

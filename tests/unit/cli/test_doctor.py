@@ -26,7 +26,7 @@ def test_a_sound_installation_passes(blazar: Run) -> None:
     ]
     found = findings(blazar)
     assert found["install", "Rust part"]["detail"].endswith("_native.abi3.so")
-    assert found["install", "Cython part"]["state"] == "ok"
+    assert found["install", "Cython part: memory"]["state"] == "ok"
     assert "none runs at http://127.0.0.1:1" in found["daemon", "address"]["detail"]
 
 
