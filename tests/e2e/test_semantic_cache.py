@@ -56,7 +56,8 @@ def loaded(server: Server) -> list[dict[str, Any]]:
 
 def told(answer: httpx.Response) -> str:
     assert answer.status_code == 200, answer.text
-    return answer.headers.get(CACHE, "").partition(";")[0]
+    said: str = answer.headers.get(CACHE, "").partition(";")[0]
+    return said
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/chat"])
