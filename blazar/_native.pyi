@@ -49,6 +49,13 @@ class Inbound:
     @property
     def determined(self) -> bool:
         """Nothing in its answer is drawn at random, or by a seed that it names."""
+    @property
+    def seating(self) -> tuple[int, int, int, int] | None:
+        """Digests of its conversation (tools, instructions, first turn) and of the head of that (0: none), bytes of the
+        head and of the whole prompt; None where it takes several places of the engine.
+        """
+    def sit(self, seat: int | None) -> None:
+        """Have it put into this place of the engine, or into whichever the engine chooses."""
     def likeness(self) -> tuple[str, str, str]:
         """The text that may differ a little from another's whose answer it is to get, what must be equal, and why it
         cannot be compared at all, or nothing.

@@ -29,7 +29,7 @@ from blazar.gateway.due import charge, chosen, rates
 from blazar.gateway.fault import error_of, explain, judge
 from blazar.gateway.recall import Recall, recalled
 from blazar.gateway.same import flight_of, shared
-from blazar.gateway.turn import asked_context, enter, heavy, session
+from blazar.gateway.turn import asked_context, enter, heavy, session, sit
 from blazar.models import overlay
 
 if TYPE_CHECKING:
@@ -307,6 +307,7 @@ async def _send(
     if not inbound.plain:
         _check_schema(errand, inbound, instance.family)
     await enter(node, errand, instance, lane=inbound.lane, heavy=heavy(inbound))
+    sit(node, errand, inbound, instance)
     exchange = _native.Exchange(
         inbound,
         family=instance.family,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from blazar.admission.gate import CHAT, HIGH, LOW, NORMAL, Share
 from blazar.errors import BadRequest
+from blazar.supervisor.seats import Seating
 
 if TYPE_CHECKING:
     from blazar import _native
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from blazar.gateway.errand import Errand
     from blazar.node import Node
     from blazar.supervisor.instance import Instance
+    from blazar.supervisor.seats import Seats
 
 _HEAVY = 64 * 1024
 _LONGEST_NAME = 128
@@ -37,6 +40,22 @@ async def enter(node: Node, errand: Errand, instance: Instance, *, lane: int = C
     errand.finally_do(partial(_leave, errand, place))
     await place.enter()
     errand.queue_ns = place.waited_ns
+
+
+def sit(node: Node, errand: Errand, inbound: _native.Inbound, instance: Instance) -> None:
+    """Choose the slot of ``instance`` that a request is put into, which is its own until it is over."""
+    seating, number = inbound.seating, None
+    if seating is not None:
+        keep_s = node.config.residency.session_keep_s if b"x-blazar-session" in errand.headers else 0.0
+        seats = instance.seats
+        number = seats.take(Seating(*seating), monotonic_ns() / 1e9, keep_s)
+        if number is not None:
+            errand.finally_do(partial(_stand_up, seats, number))
+    inbound.sit(number)
+
+
+def _stand_up(seats: Seats, number: int) -> None:
+    seats.leave(number, monotonic_ns() / 1e9)
 
 
 def heavy(inbound: _native.Inbound) -> bool:

@@ -30,6 +30,7 @@ from blazar.supervisor.loading import until_awake, until_ready
 from blazar.supervisor.lock import Lock
 from blazar.supervisor.memory import HostMemory, Memory
 from blazar.supervisor.room import Room
+from blazar.supervisor.seats import Seats
 from blazar.supervisor.sessions import Sessions
 from blazar.supervisor.settings import Need, context_asked, settings_for
 from blazar.supervisor.slumber import Slumber
@@ -356,7 +357,7 @@ class Fleet:
         self._events.tell("instance.load_progress", instance.name, generation=instance.generation, fraction=fraction)
 
     def _became_ready(self, instance: Instance, took_ns: int) -> None:
-        instance.progress = None
+        instance.progress, instance.seats = None, Seats(instance.slots)
         instance.load_duration_ns = took_ns
         instance.loaded_ns = self._clock.time_ns()
         self._used(instance)

@@ -13,6 +13,7 @@ from blazar.errors import BlazarError, EngineCrashed
 from blazar.supervisor import effects
 from blazar.supervisor.effects import Stat
 from blazar.supervisor.process import Child
+from blazar.supervisor.seats import Seats
 from blazar.supervisor.state import OVER, State, move
 from blazar.supervisor.wake import Wake
 
@@ -80,6 +81,7 @@ class Instance:
         self.modest = False
         self.in_flight = 0
         self.waiters = 0
+        self.seats = Seats(settings.slots)
         self.draining = ""
         self.reason = ""
         # Why its child was killed, and how often in a row it failed at an answer.

@@ -83,3 +83,33 @@ def test_trap_61_ollamas_clients_wait_where_others_are_refused_late(tmp_path: Pa
 
         with ThreadPoolExecutor(24) as pool:
             assert set(pool.map(ask, range(48))) == {200}
+
+
+def _converse(server: Server, names: str, turns: int, told: str, **more: Any) -> list[float]:
+    """The share of each prompt that the engine still had, over conversations that take turns."""
+    talks = {
+        name: [
+            {"role": "system", "content": "You help. " * 10},
+            {"role": "user", "content": f"{name} {told} asks: " + "why? " * 10},
+        ]
+        for name in names
+    }
+    shares = []
+    for _ in range(turns):
+        for talk in talks.values():
+            body = {"model": "tiny", "messages": talk, "max_tokens": 4, **more}
+            answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60).json()
+            usage = answer["usage"]
+            shares.append(usage["prompt_tokens_details"]["cached_tokens"] / usage["prompt_tokens"])
+            said = answer["choices"][0]["message"]["content"]
+            talk += [{"role": "assistant", "content": said or "."}, {"role": "user", "content": "And then? " * 3}]
+    return shares
+
+
+def test_trap_64_conversations_do_not_drive_each_others_prefix_out(tmp_path: Path, tiny: Path) -> None:
+    with serving(tmp_path, {"tiny": tiny}, BLAZAR_ENGINE_SLOTS="3", BLAZAR_ENGINE_CONTEXT="2048") as server:
+        shares = _converse(server, "ABC", 5, "seats")
+        # From the third turn on, each finds all that it had said before.
+        assert min(shares[6:]) > 0.75, shares
+        alone = _converse(server, "D", 5, "alone")
+        assert min(alone[2:]) > 0.75

@@ -176,6 +176,17 @@ impl Inbound {
         self.request.sampling.is_determined()
     }
 
+    /// ``(conversation, head, bytes of the head, bytes)``, where it takes one place of the engine.
+    #[getter]
+    fn seating(&self) -> Option<(u64, u64, usize, usize)> {
+        self.request.seating().map(|seating| (seating.conversation, seating.head, seating.head_bytes, seating.bytes))
+    }
+
+    /// It is put into this place of the engine, or into whichever the engine chooses.
+    fn sit(&mut self, seat: Option<u32>) {
+        self.request.seat = seat;
+    }
+
     /// ``(text, rest, why not)``: what may be compared with another request, what must be equal.
     fn likeness(&self) -> (String, String, &str) {
         match self.request.likeness() {

@@ -4,6 +4,7 @@ mod event;
 mod fault;
 mod likeness;
 mod request;
+mod seating;
 pub mod volatile;
 
 pub use event::{Event, Finish, Timings, TokenLogprob, Usage};
@@ -13,3 +14,4 @@ pub use request::{
     Format, KeepAlive, Part, Prompt, Request, ResponseShape, Role, Sampling, Shape, Think, ThinkLevel, Tool,
     ToolChoice, Turn,
 };
+pub use seating::Seating;

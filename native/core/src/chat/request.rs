@@ -274,6 +274,8 @@ pub struct Request {
     pub load_only: bool,
     /// How the answer is written.
     pub shape: Shape,
+    /// The place of the engine that it is put in, where somebody chose.
+    pub seat: Option<u32>,
 }
 
 impl Request {
@@ -358,6 +360,7 @@ impl Request {
             num_ctx: None,
             load_only: false,
             shape: Shape::default(),
+            seat: None,
         }
     }
 }

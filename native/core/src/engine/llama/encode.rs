@@ -15,8 +15,6 @@ const LONG_PROMPT: usize = 512;
 const ROOM: usize = 1536;
 /// Of so few tokens, thinking that nobody asked for would leave nothing for the answer (agents' titles and the like).
 const TINY: u32 = 64;
-/// An image costs about as much as a page of text.
-const IMAGE: usize = 2048;
 
 /// The body that generates.
 pub fn generate(request: &Request, alias: &str) -> Result<Outbound, Fault> {
@@ -95,7 +93,7 @@ fn size(prompt: &Prompt) -> usize {
                 Part::Call { arguments, .. } => arguments.len(),
             })
             .sum(),
-        other => prompt_bytes(other),
+        other => other.bytes(),
     }
 }
 
@@ -304,6 +302,8 @@ struct Common<'a> {
     stream: bool,
     stream_options: StreamOptions,
     cache_prompt: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id_slot: Option<u32>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     return_progress: bool,
     /// Counts with each token, where the answer may be ended before the engine ends it.
@@ -354,10 +354,11 @@ impl<'a> Common<'a> {
             stream: true,
             stream_options: StreamOptions { include_usage: true },
             cache_prompt: true,
+            id_slot: request.seat,
             timings_per_token: tools
                 && matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_))
                 && request.n <= 1,
-            return_progress: prompt_bytes(&request.prompt) > LONG_PROMPT,
+            return_progress: request.prompt.bytes() > LONG_PROMPT,
             max_tokens: request.max_tokens,
             stop: &request.stop,
             // The route for infilling has that shape to begin with.
@@ -368,24 +369,6 @@ impl<'a> Common<'a> {
             logprobs: logprobs.filter(|_| !tools),
             sampling: Sampled::new(&request.sampling, &request.defaults, request.num_ctx),
         }
-    }
-}
-
-fn prompt_bytes(prompt: &Prompt) -> usize {
-    use crate::chat::Part;
-    match prompt {
-        Prompt::Chat(turns) => turns
-            .iter()
-            .flat_map(|turn| &turn.parts)
-            .map(|part| match part {
-                Part::Text(text) | Part::Reasoning { text, .. } | Part::Result { text, .. } => text.len(),
-                Part::Call { arguments, .. } => arguments.len(),
-                Part::Image { .. } | Part::Link(_) | Part::Audio { .. } => IMAGE,
-            })
-            .sum(),
-        Prompt::Text { prompt, .. } => prompt.len(),
-        Prompt::Tokens(tokens) => tokens.len() * 4,
-        Prompt::Several(prompts) => prompts.iter().map(prompt_bytes).sum(),
     }
 }
 
