@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+from urllib.parse import urlencode
 
 import msgspec
 
 from blazar.client.problems import problem
 from blazar.client.stream import Stream
 from blazar.client.transport import Address, Exchange
-from blazar.client.types import ChatRequest, Health, Installed, Running
+from blazar.client.types import ChatRequest, Checkpoint, Health, Installed, Running
 from blazar.errors import BadGateway
 
 T = TypeVar("T")
@@ -24,6 +25,10 @@ class _Tags(msgspec.Struct):
 
 class _Ps(msgspec.Struct):
     models: tuple[Running, ...]
+
+
+class _Session(msgspec.Struct):
+    checkpoints: tuple[Checkpoint, ...] = ()
 
 
 class Client:
@@ -73,6 +78,19 @@ class Client:
     def reset(self, model: str) -> None:
         """Forget a model's crashes, so that it may be started at once."""
         self._ask("POST", "/api/reset", {"model": model}, dict[str, Any])
+
+    def checkpoint(self, action: Literal["save", "restore"], model: str, name: str) -> Checkpoint:
+        """Save what a model has read under ``name``, or give it back."""
+        body = {"action": action, "model": model, "name": name}
+        return self._ask("POST", "/api/session", body, Checkpoint, timeout=None)
+
+    def remove_checkpoint(self, model: str, name: str) -> None:
+        """Remove what was saved."""
+        self._ask("POST", "/api/session", {"action": "rm", "model": model, "name": name}, dict[str, Any])
+
+    def checkpoints(self, model: str) -> tuple[Checkpoint, ...]:
+        """What was saved of a model, the oldest first."""
+        return self._ask("GET", f"/api/session?{urlencode({'model': model})}", None, _Session).checkpoints
 
     def chat(self, request: ChatRequest) -> Stream:
         """Ask for a streamed answer. A load may come first, so the wait has no bound; closing the stream ends it."""

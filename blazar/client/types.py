@@ -47,6 +47,22 @@ class Running(msgspec.Struct, frozen=True):
     blazar: Runtime = Runtime()
 
 
+class Checkpoint(msgspec.Struct, frozen=True):
+    """What was saved of a model's conversations: ``size`` in bytes, ``saved_at`` as RFC 3339; without a name, what was
+    saved by itself.
+    """
+
+    name: str = ""
+    model: str = ""
+    size: int = 0
+    tokens: int = 0
+    slots: int = 0
+    context: int = 0
+    cache_type: str = ""
+    build: str = ""
+    saved_at: str = ""
+
+
 class Installed(msgspec.Struct, frozen=True):
     """One row of ``/api/tags``. ``size`` is bytes, ``modified_at`` is RFC 3339."""
 

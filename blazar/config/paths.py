@@ -53,6 +53,11 @@ class Paths(msgspec.Struct, frozen=True):
         return self.data / "engines"
 
     @property
+    def sessions(self) -> Path:
+        """What engines had read when they left; open to this user alone."""
+        return self.data / "sessions"
+
+    @property
     def run(self) -> Path:
         """Pidfiles and secrets of what runs now; mode 0700."""
         return self.data / "run"

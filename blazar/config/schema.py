@@ -94,6 +94,13 @@ class Residency(Section, frozen=True):
     session_keep_s: Annotated[
         Seconds, Meta(description="a model stays this long after a request with the header x-blazar-session; 0: never")
     ] = 900
+    session_bank_bytes: Annotated[
+        Bytes,
+        Meta(
+            description="disk for what the engines had read of the conversations of sessions when their model left, so "
+            "that it need not be read again, in bytes; 0: nothing is kept"
+        ),
+    ] = 512 * 1024 * 1024
     memory_bytes: Annotated[
         Bytes, Meta(description="RAM that models may use together, in bytes; 0 means what is available when one loads")
     ] = 0

@@ -33,7 +33,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one model is to run. ``context`` is in tokens per slot; ``prompt_cache`` in bytes; ``batch`` in tokens of a
     prompt that are decoded in one go; ``gpu_layers`` -1 means as many as fit; ``embeds``: a model that generates gives
     vectors too; ``projector``: the file that lets it see, or nothing; ``sleep_s``: seconds without work after which the
-    engine lets go of the model and keeps running, 0 for never.
+    engine lets go of the model and keeps running, 0 for never; ``saves``: the folder for what slots hold, or nothing.
     """
 
     context: int
@@ -46,6 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     embeds: bool = False
     projector: str = ""
     sleep_s: int = 0
+    saves: str = ""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):

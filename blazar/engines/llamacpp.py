@@ -194,6 +194,7 @@ def _conduct(settings: Settings) -> list[tuple[str, ...]]:
         ("--sse-ping-interval", str(_PING_S)),
         ("--offline",),
         ("--sleep-idle-seconds", str(settings.sleep_s or -1)),
+        *([("--slot-save-path", settings.saves)] if settings.saves else []),
     ]
 
 

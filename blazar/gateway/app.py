@@ -28,7 +28,8 @@ from blazar.gateway.control.engine import EngineTool, EngineView, Infill
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.control.keys import ApiKeys, RotateKey
 from blazar.gateway.control.requests import CancelRequest, OneRequest, Requests
-from blazar.gateway.control.residency import Evict, Reset, Session, Sessions, Warm
+from blazar.gateway.control.residency import Evict, Reset, Warm
+from blazar.gateway.control.sessions import Session, Sessions
 from blazar.gateway.due import Scope, rates
 from blazar.gateway.guard import Guard
 from blazar.gateway.ollama.create import Blob, Create

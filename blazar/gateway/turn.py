@@ -46,9 +46,8 @@ def sit(node: Node, errand: Errand, inbound: _native.Inbound, instance: Instance
     """Choose the slot of ``instance`` that a request is put into, which is its own until it is over."""
     seating, number = inbound.seating, None
     if seating is not None:
-        keep_s = node.config.residency.session_keep_s if b"x-blazar-session" in errand.headers else 0.0
-        seats = instance.seats
-        number = seats.take(Seating(*seating), monotonic_ns() / 1e9, keep_s)
+        seats, keep_s = instance.seats, node.config.residency.session_keep_s
+        number = seats.take(Seating(*seating), monotonic_ns() / 1e9, session(errand) or "", keep_s)
         if number is not None:
             errand.finally_do(partial(_stand_up, seats, number))
     inbound.sit(number)

@@ -14,7 +14,7 @@ import msgspec
 
 from blazar import store
 from blazar.errors import BadModelFile, BadRequest, Conflict, ModelNotFound
-from blazar.models import header, lock, reference
+from blazar.models import checkpoints, header, lock, reference
 from blazar.models import overlay as overlays
 from blazar.models.blobs import Blobs
 from blazar.models.catalogue import Catalogue, Model
@@ -47,7 +47,7 @@ class Library:
     """Every verb about models on disk. Files lie in ``models/NAME/`` under their own names, for any tool to open."""
 
     def __init__(self, paths: Paths, config: Config, catalogue: Catalogue | None = None) -> None:
-        self._folder = paths.models
+        self._folder, self._sessions = paths.models, paths.sessions
         self._pip_args = config.models.pip_args
         self.blobs = Blobs(paths.models / _BLOBS)
         self._catalogue = catalogue if catalogue is not None else Catalogue(store.open(paths.database))
@@ -207,7 +207,8 @@ class Library:
         return self._catalogue.add(kept)
 
     def remove(self, name: str) -> None:
-        """Let a model go, or an unfinished pull by its name or source. Files that were used in place stay.
+        """Let a model go with all that was said to it, or an unfinished pull by its name or source. Files that were
+        used in place stay.
 
         Raises ModelNotFound; Conflict while another process is at the pull.
         """
@@ -222,6 +223,7 @@ class Library:
         for path in self._catalogue.remove(model):
             path.unlink(missing_ok=True)
             _drop_if_empty(path.parent)
+        checkpoints.forget(self._sessions, model.name)
 
     def partials(self) -> tuple[Partial, ...]:
         """Pulls that were not finished."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import secrets
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from blazar import hardware
 from blazar.engines.base import Adapter
 from blazar.engines.llamacpp import LlamaCpp
 from blazar.errors import (
@@ -22,20 +20,20 @@ from blazar.errors import (
     ShuttingDown,
 )
 from blazar.supervisor import effects, sweep
+from blazar.supervisor.bank import Bank
 from blazar.supervisor.circuit import Circuits
 from blazar.supervisor.health import Health
 from blazar.supervisor.instance import Instance, InstanceView, Lease
 from blazar.supervisor.loader import Loader
-from blazar.supervisor.loading import until_awake, until_ready
 from blazar.supervisor.lock import Lock
 from blazar.supervisor.memory import HostMemory, Memory
 from blazar.supervisor.room import Room
 from blazar.supervisor.seats import Seats
 from blazar.supervisor.sessions import Sessions
-from blazar.supervisor.settings import Need, context_asked, settings_for
+from blazar.supervisor.settings import Need, context_asked
 from blazar.supervisor.slumber import Slumber
 from blazar.supervisor.state import OVER, State
-from blazar.supervisor.stay import LONGEST_S, Stay
+from blazar.supervisor.stay import Stay
 
 if TYPE_CHECKING:
     from blazar.clock import Clock
@@ -47,6 +45,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOCK_S = 5.0
+# Who stops Blazar waits.
+_HASTE_S = 2.0
 
 
 class Fleet:
@@ -70,15 +70,14 @@ class Fleet:
         self._events = events
         self._clock = clock
         self._memory = memory if memory is not None else HostMemory(catalogue.header)
-        self._cores, self._gpu = hardware.usable_cores(), bool(hardware.gpus())
-        self._loader = Loader(config.engine, paths, store, self._memory, adapters)
+        self.bank = Bank(paths.sessions, config.residency.session_bank_bytes, clock)
+        self._loader = Loader(config, paths, store, self._memory, adapters, self.bank)
         self._instances: dict[str, Instance] = {}
-        self._generations = itertools.count(1)
         self._ticks = itertools.count(1)
         self._circuits = Circuits()
         self._room = Room(self._memory, config.residency, clock, self)
         self._stay = Stay(self._leave, self._room.freed.fire)
-        self._slumber = Slumber(clock, self)
+        self._slumber = Slumber(clock, self, self.bank)
         self.health = Health(config.health, clock, self)
         self.sessions = Sessions(config.residency.session_keep_s, clock, self._room.freed.fire)
         self._routing = asyncio.Lock()
@@ -213,7 +212,8 @@ class Fleet:
         return instance.name in self._pinned or self.sessions.hold(instance.name)
 
     def fell_asleep(self, instance: Instance) -> None:
-        """Its engine has let go of the model."""
+        """Its engine has let go of the model, and of all that it had read."""
+        instance.seats = Seats(instance.slots)
         instance.to(State.SLEEPING)
         self._tell(instance)
         self._room.freed.fire()
@@ -309,11 +309,7 @@ class Fleet:
                 return
             self._circuits.check((model.name, build.tag), model.name, self._now())
             need = need.joined(self._wishes.pop(model.name, Need()))
-            sleep_s = 0 if model.name in self._pinned else self._config.residency.sleep_s
-            settings = settings_for(self._config.engine, model, need, self._cores, gpu=self._gpu, sleep_s=sleep_s)
-            instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
-            instance.keep_alive_s = min(self._config.residency.keep_alive_s, LONGEST_S)
-            instance.need, instance.modest = self._loader.need(instance), modest
+            instance = self._loader.instance(model, adapter, build, need, modest=modest)
             self._instances[model.name] = instance
             self._start(instance)
 
@@ -330,12 +326,9 @@ class Fleet:
         try:
             await self._room.make(instance, self._config.admission.wait_s)
             self._tell(instance)
-            stall_s = self._config.residency.load_stall_s
-            if slept:
-                await until_awake(instance, stall_s)
-            else:
-                await self._loader.start(instance, lambda: self._ended(instance))
-                await until_ready(instance, stall_s, lambda fraction: self._progressed(instance, fraction))
+            await self._loader.bring(
+                instance, lambda: self._ended(instance), lambda fraction: self._progressed(instance, fraction)
+            )
             if instance.child is None or instance.child.code is not None:
                 raise self._died(instance)
         except BlazarError as error:
@@ -357,7 +350,7 @@ class Fleet:
         self._events.tell("instance.load_progress", instance.name, generation=instance.generation, fraction=fraction)
 
     def _became_ready(self, instance: Instance, took_ns: int) -> None:
-        instance.progress, instance.seats = None, Seats(instance.slots)
+        instance.progress = None
         instance.load_duration_ns = took_ns
         instance.loaded_ns = self._clock.time_ns()
         self._used(instance)
@@ -402,6 +395,7 @@ class Fleet:
 
     async def _depart(self, instance: Instance) -> None:
         assert instance.child is not None
+        await self.bank.leaving(instance, *([_HASTE_S] if self._closing else []))
         await instance.child.stop(self._config.residency.stop_grace_s)
         del self._departures[instance]
         instance.to(State.STOPPED)

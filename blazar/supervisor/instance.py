@@ -82,6 +82,8 @@ class Instance:
         self.in_flight = 0
         self.waiters = 0
         self.seats = Seats(settings.slots)
+        # When what its slots hold was saved, or read back: monotonic seconds.
+        self.banked_s = 0.0
         self.draining = ""
         self.reason = ""
         # Why its child was killed, and how often in a row it failed at an answer.

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from blazar import hardware
 from blazar.engines.base import Adapter, Build
 from blazar.engines.install.builds import installed
 from blazar.engines.routing import choose
 from blazar.store.measures import MeasureRow
 from blazar.supervisor import effects, ports, sweep
 from blazar.supervisor.files import log_name
+from blazar.supervisor.instance import Instance
+from blazar.supervisor.loading import until_awake, until_ready
 from blazar.supervisor.process import Child
+from blazar.supervisor.seats import Seats
+from blazar.supervisor.settings import Need, settings_for
+from blazar.supervisor.stay import LONGEST_S
 
 if TYPE_CHECKING:
     from blazar.config.paths import Paths
-    from blazar.config.schema import Engine
+    from blazar.config.schema import Config
     from blazar.models.catalogue import Model
     from blazar.store import Store
-    from blazar.supervisor.instance import Instance
+    from blazar.supervisor.bank import Bank
     from blazar.supervisor.memory import Memory
 
 _log = logging.getLogger(__name__)
@@ -31,20 +39,34 @@ class Loader:
     """Gives the fleet what it needs to load; keeps no instance."""
 
     def __init__(
-        self, options: Engine, paths: Paths, store: Store, memory: Memory, adapters: Sequence[Adapter]
+        self, config: Config, paths: Paths, store: Store, memory: Memory, adapters: Sequence[Adapter], bank: Bank
     ) -> None:
-        self._options = options
+        self._options = config.engine
+        self._residency = config.residency
         self._paths = paths
         self._store = store
         self._memory = memory
         self._adapters = adapters
+        self._bank = bank
+        self._cores, self._gpu = hardware.usable_cores(), bool(hardware.gpus())
+        self._generations = itertools.count(1)
 
     async def route(self, model: Model) -> tuple[Adapter, Build]:
         """The build that runs ``model``, of those installed now. Raises ModelUnsupportedEngine, ConfigError."""
         builds = await asyncio.to_thread(installed, self._options, self._paths, self._store.builds)
         return choose(model, builds, self._adapters, self._options.llamacpp_channel)
 
-    def need(self, instance: Instance) -> int:
+    def instance(self, model: Model, adapter: Adapter, build: Build, need: Need, *, modest: bool) -> Instance:
+        """One that waits for its load."""
+        sleep_s = 0 if model.name in self._residency.pinned else self._residency.sleep_s
+        settings = settings_for(self._options, model, need, self._cores, gpu=self._gpu, sleep_s=sleep_s)
+        settings = self._bank.given(model, build, settings)
+        instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
+        instance.keep_alive_s = min(self._residency.keep_alive_s, LONGEST_S)
+        instance.need, instance.modest = self._need(instance), modest
+        return instance
+
+    def _need(self, instance: Instance) -> int:
         """Bytes: what the planner says, or what it took the last time when it ran like this, if that was more."""
         settings = instance.settings
         planned = self._memory.need(instance.model, settings)
@@ -53,12 +75,32 @@ class Loader:
             return max(planned, row.resident_bytes + settings.prompt_cache)
         return planned
 
-    async def start(self, instance: Instance, ended: Callable[[], None]) -> None:
+    async def bring(
+        self, instance: Instance, ended: Callable[[], None], progressed: Callable[[float | None], None]
+    ) -> None:
+        """Return when ``instance`` answers with what it had when it left or slept, or when its child has ended.
+
+        Raises OSError when the system cannot start one, ModelLoadTimeout when it does not move any more.
+        """
+        stall_s = self._residency.load_stall_s
+        if instance.child is not None:
+            await until_awake(instance, stall_s)
+        else:
+            await self._start(instance, ended)
+            await until_ready(instance, stall_s, progressed)
+        instance.seats = Seats(instance.slots)
+        if instance.child is not None and instance.child.code is None:
+            await self._bank.back(instance)
+
+    async def _start(self, instance: Instance, ended: Callable[[], None]) -> None:
         """Start the child of ``instance`` and record it under ``run/``. ``ended`` is called when it is reaped.
 
         Raises OSError when the system cannot start one.
         """
         run = self._paths.run
+        if instance.settings.saves:
+            effects.private_folder(self._paths.sessions)
+            effects.private_folder(Path(instance.settings.saves))
         instance.secret = secrets.token_urlsafe(24)
         plan = instance.adapter.launch(
             instance.model,

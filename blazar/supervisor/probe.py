@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 from blazar.engines.base import Address
 
@@ -13,7 +14,18 @@ async def get(address: Address, path: str, secret: str, timeout_s: float) -> tup
     """Status and body of ``GET path``; ``None`` when nobody answers in time or what answers is no HTTP."""
     try:
         async with asyncio.timeout(timeout_s):
-            return await _get(address, path, secret)
+            return await _ask(address, "GET", path, secret)
+    except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return None
+
+
+async def post(
+    address: Address, path: str, secret: str, body: dict[str, str], timeout_s: float
+) -> tuple[int, bytes] | None:
+    """The same for ``POST path`` with ``body`` as JSON."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _ask(address, "POST", path, secret, json.dumps(body).encode())
     except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return None
 
@@ -35,12 +47,13 @@ async def _connect(address: Address) -> tuple[asyncio.StreamReader, asyncio.Stre
     return await asyncio.open_connection(address.host, address.port, limit=_LARGEST)
 
 
-async def _get(address: Address, path: str, secret: str) -> tuple[int, bytes]:
+async def _ask(address: Address, method: str, path: str, secret: str, body: bytes = b"") -> tuple[int, bytes]:
     reader, writer = await _connect(address)
     try:
         writer.write(
-            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n"
-            "Connection: close\r\n\r\n".encode()
+            f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+            + body
         )
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         status = int(head[0].split(" ", 2)[1])

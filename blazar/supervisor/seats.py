@@ -27,9 +27,10 @@ class Seating(NamedTuple):
 
 
 class Seat(msgspec.Struct):
-    """One slot: what it was used for last, and until when it is kept for a session (monotonic seconds)."""
+    """One slot: what it was used for last, by which session, and until when it is kept for that (monotonic seconds)."""
 
     last: Seating | None = None
+    session: str = ""
     used_s: float = 0.0
     kept_until_s: float = 0.0
     busy: bool = False
@@ -41,11 +42,11 @@ class Seats:
     def __init__(self, count: int) -> None:
         self.seats = [Seat() for _ in range(count)]
 
-    def take(self, seating: Seating, now_s: float, keep_s: float = 0.0) -> int | None:
+    def take(self, seating: Seating, now_s: float, session: str = "", keep_s: float = 0.0) -> int | None:
         """The number of a free slot that is this request's until :meth:`leave`; None where all are taken.
 
         That of its own conversation; else the one where least is lost: what must be read anew by those whose slot it
-        was, less the instructions that are there already. ``keep_s``: seconds for which it is kept for a session.
+        was, less the instructions that are there already. ``keep_s``: seconds for which it is kept for the ``session``.
         """
         best, chosen = float("-inf"), None
         for number, seat in enumerate(self.seats):
@@ -57,9 +58,10 @@ class Seats:
         if chosen is not None:
             seat = self.seats[chosen]
             if not _is_own(seat, seating):
-                seat.kept_until_s = 0.0
+                seat.session, seat.kept_until_s = "", 0.0
             seat.busy, seat.last, seat.used_s = True, seating, now_s
-            seat.kept_until_s = max(seat.kept_until_s, now_s + keep_s if keep_s else 0.0)
+            if session:
+                seat.session, seat.kept_until_s = session, now_s + keep_s
         return chosen
 
     def leave(self, number: int, now_s: float) -> None:

@@ -7,13 +7,15 @@ needs room again before it is woken, or two would end in the memory of one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
 
 from blazar.supervisor import loading, probe
 from blazar.supervisor.state import State
 
 if TYPE_CHECKING:
     from blazar.clock import Clock
+    from blazar.supervisor.bank import Bank
     from blazar.supervisor.instance import Instance
 
 # An engine's clock began with its last answer; ours, a moment later, with the lease that was given back.
@@ -35,8 +37,9 @@ class House(Protocol):
 class Slumber:
     """One timer for each ready instance whose engine sleeps; requests do not touch it."""
 
-    def __init__(self, clock: Clock, house: House) -> None:
+    def __init__(self, clock: Clock, house: House, bank: Bank) -> None:
         self._clock = clock
+        self._bank = bank
         self._house = house
         self._timers: dict[Instance, asyncio.TimerHandle] = {}
         self._looks: dict[Instance, asyncio.Task[None]] = {}
@@ -63,20 +66,22 @@ class Slumber:
         sleep_s = instance.settings.sleep_s
         idle_s = self._clock.monotonic_ns() / 1e9 - instance.used_at if instance.idle else 0.0
         if self._house.is_kept(instance) or instance.keep_alive_s < 0:
-            self._look(instance, awake=True)
+            self._look(instance, self._rouse(instance))
         elif idle_s >= sleep_s:
-            self._look(instance, awake=False)
+            self._look(instance, self._watch(instance))
+        elif idle_s >= sleep_s / 2 - _LATE_S:
+            # What it has read will be gone when it is seen to sleep.
+            self._look(instance, self._bank.leaving(instance), max(sleep_s - idle_s + _LATE_S, _LATE_S))
         else:
             self._ring(instance, max(sleep_s - idle_s + _LATE_S, sleep_s / 2))
 
-    def _look(self, instance: Instance, *, awake: bool) -> None:
-        look = asyncio.get_running_loop().create_task(self._rouse(instance) if awake else self._watch(instance))
-        self._looks[instance] = look
-        look.add_done_callback(lambda _: self._looked(instance))
+    def _look(self, instance: Instance, how: Coroutine[Any, Any, None], again_s: float | None = None) -> None:
+        look = self._looks[instance] = asyncio.get_running_loop().create_task(how)
+        look.add_done_callback(lambda _: self._looked(instance, again_s))
 
-    def _looked(self, instance: Instance) -> None:
+    def _looked(self, instance: Instance, again_s: float | None) -> None:
         if self._looks.pop(instance, None) is not None and instance.state is State.READY:
-            self._ring(instance, instance.settings.sleep_s / 2)
+            self._ring(instance, instance.settings.sleep_s / 2 if again_s is None else again_s)
 
     async def _rouse(self, instance: Instance) -> None:
         """Have the engine's clock begin anew."""

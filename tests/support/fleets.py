@@ -39,6 +39,7 @@ class Facts(msgspec.Struct, frozen=True):
     context_length: int = 4096
     capabilities: tuple[str, ...] = ("completion",)
     projector: str = ""
+    digest: str = ""
 
 
 def model(name: str, path: Path, **facts: Any) -> Model:

@@ -1,10 +1,8 @@
-"""``/api/evict``, ``/api/warm``, ``/api/reset``, ``/api/session`` and ``/api/sessions``: who is in memory, by hand."""
+"""``/api/evict``, ``/api/warm`` and ``/api/reset``: who is in memory, by hand."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from blazar.errors import Conflict, NotFound
 from blazar.gateway.body import Named, typed, whole
@@ -18,11 +16,6 @@ if TYPE_CHECKING:
 
 class _Named(Named):
     wait: bool = False
-
-
-class _Action(msgspec.Struct):
-    action: Literal["close"]
-    session: str
 
 
 class Evict:
@@ -91,29 +84,3 @@ class Reset:
         model = self._node.catalogue.find(asked.wanted)
         self._node.fleet.reset(model.name)
         resp.media = {"model": model.name, "reset": True}
-
-
-class Sessions:
-    """Those that keep a model from making room for others."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    async def on_get(self, req: Request, resp: Response) -> None:
-        """The one whose model goes first, first."""
-        rows = [
-            {"session": view.id, "model": view.model, "expires_in_s": round(view.left_s, 1)}
-            for view in self._node.fleet.sessions.views()
-        ]
-        resp.media = {"sessions": rows}
-
-
-class Session(Sessions):
-    """One of them."""
-
-    async def on_post(self, req: Request, resp: Response) -> None:
-        """``close``: it keeps nothing any more. Raises NotFound."""
-        asked = typed(await whole(self._node, req), _Action, req.path)
-        if not self._node.fleet.sessions.close(asked.session):
-            raise NotFound(f"session '{asked.session[:80]}'")
-        resp.media = {"session": asked.session, "closed": True}

@@ -13,7 +13,7 @@ def said(conversation: int, size: int = 1000, head: int = 0, head_bytes: int = 0
 
 
 def visit(seats: Seats, seating: Seating, now_s: float, keep_s: float = 0.0) -> int:
-    number = seats.take(seating, now_s, keep_s)
+    number = seats.take(seating, now_s, "session" if keep_s else "", keep_s)
     assert number is not None
     seats.leave(number, now_s)
     return number
@@ -69,7 +69,9 @@ def test_whatever_comes_each_slot_has_one(steps: list[tuple[int, int, int, bool]
     for now_s, (conversation, size, head, leaves) in enumerate(steps):
         if leaves and held:
             seats.leave(held.pop(0), now_s)
-        number = seats.take(said(conversation, size, head, min(size, 100)), now_s, keep_s=60 if head else 0)
+        number = seats.take(
+            said(conversation, size, head, min(size, 100)), now_s, session="s" if head else "", keep_s=60
+        )
         assert (number is None) == (len(held) == 3)
         if number is not None:
             assert number not in held
