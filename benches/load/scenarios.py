@@ -18,7 +18,9 @@ PLAIN_TOKENS = 16
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How long and how wide a run is. Seconds per round; ``streams`` are held open for ``hold_s``."""
+    """How long and how wide a run is. Seconds per round; ``streams`` are held open for ``hold_s``
+    at ``rate`` chunks a second.
+    """
 
     starts: int = 5
     rounds: int = 5
@@ -27,6 +29,7 @@ class Sizes(msgspec.Struct, frozen=True):
     burst_s: float = 3
     hold_s: int = 20
     streams: int = 500
+    rate: int = 50
 
 
 SMOKE = Sizes(starts=1, rounds=1, moderate_s=1, plain_s=0.5, burst_s=0.5, hold_s=2, streams=40)
@@ -82,7 +85,7 @@ def burst(load: Load, subject: Subject, sizes: Sizes) -> Result:
 
 
 def held(load: Load, subject: Subject, sizes: Sizes) -> Result:
-    """Many open streams of 50 chunks a second: what each costs in memory, and whether that grows."""
+    """Many open streams: what each costs in memory, and whether that grows."""
     ramp_s = 2
     idle = subject.cost()
     samples: list[tuple[float, int, int]] = []
@@ -97,8 +100,8 @@ def held(load: Load, subject: Subject, sizes: Sizes) -> Result:
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        options = ["--connections", sizes.streams, "--requests", sizes.streams, "--tokens", 50 * sizes.hold_s]
-        result = load.run(subject, *options, "--rate", 50, "--ramp-ms", 1000 * ramp_s)
+        options = ["--connections", sizes.streams, "--requests", sizes.streams, "--tokens", sizes.rate * sizes.hold_s]
+        result = load.run(subject, *options, "--rate", sizes.rate, "--ramp-ms", 1000 * ramp_s)
     finally:
         over.set()
         watcher.join()
@@ -115,7 +118,7 @@ def held(load: Load, subject: Subject, sizes: Sizes) -> Result:
         "after_pss": after.pss,
     }
     result["cpu_cores"] = (after.cpu_s - idle.cpu_s) / max(0.001, result["seconds"])
-    result["wanted_chunks_per_s"] = sizes.streams * 50 * sizes.hold_s / (sizes.hold_s + ramp_s)
+    result["wanted_chunks_per_s"] = sizes.streams * sizes.rate * sizes.hold_s / (sizes.hold_s + ramp_s)
     return result
 
 

@@ -84,12 +84,25 @@ class Subject:
         self.process = subprocess.Popen(
             [*pin, *self.command()], env=self.environment(), stdout=log, stderr=log, start_new_session=True
         )
-        while not _healthy(self.port):
+        while not self.healthy():
             if self.process.poll() is not None or time.monotonic() - began > _START_S:
                 self.stop()
                 raise Missing(f"{self.name} did not start: {self.words()}")
             time.sleep(0.002)
         self.cold_start_s = time.monotonic() - began
+
+    def healthy(self) -> bool:
+        """It answers."""
+        return self.answers("/health")
+
+    def answers(self, path: str) -> bool:
+        """There is a 200 for ``path``."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as link:
+                link.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+                return link.recv(64).startswith(b"HTTP/1.1 200")
+        except OSError:
+            return False
 
     def words(self) -> str:
         """The end of its log."""
@@ -180,12 +193,3 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _healthy(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as link:
-            link.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-            return link.recv(64).startswith(b"HTTP/1.1 200")
-    except OSError:
-        return False

@@ -22,6 +22,7 @@ ENTRIES = (
     Entry("ps", SERVE, "List the models in memory.", "running:ps"),
     Entry("warm", SERVE, "Bring a model into memory.", "running:warm"),
     Entry("stop", SERVE, "Take a model out of memory, or stop the daemon.", "running:stop"),
+    Entry("coreside", SERVE, "Plan which models fit in memory together.", "coreside:coreside"),
     Entry("session", SERVE, "Save what a model has read, and give it back.", "session:session"),
     Entry("pull", MODELS, "Fetch a model.", "models:pull"),
     Entry("import", MODELS, "Take in a model file that is already here.", "models:import_"),

@@ -7,7 +7,7 @@ import click
 from blazar.cli import output
 from blazar.cli.completions import ModelName
 from blazar.cli.place import client, here
-from blazar.client.types import Running
+from blazar.client.types import Running, Runtime
 from blazar.errors import Conflict, DaemonUnreachable
 
 _HEAD = ("NAME", "STATE", "ENGINE", "SIZE", "CONTEXT", "BUSY", "QUEUED", "LEAVES IN", "PID")
@@ -65,11 +65,22 @@ def warm(model: str) -> None:
     output.notes().line(f"{model} is in memory.")
 
 
+def _state(facts: Runtime) -> str:
+    """What it does, and how far that is."""
+    if facts.state == "loading":
+        how = [f"{facts.progress:.0%}"] if facts.progress else []
+        how += [f"{output.duration(facts.eta_s)} left"] if facts.eta_s is not None else []
+        return f"loading ({', '.join(how)})" if how else "loading"
+    if facts.reason and facts.state in {"waiting", "ready"}:
+        return f"{facts.state} ({facts.reason})"
+    return facts.state or "-"
+
+
 def _row(model: Running) -> tuple[str, ...]:
     facts = model.blazar
     return (
         model.name,
-        facts.state or "-",
+        _state(facts),
         " ".join(word for word in (facts.engine, facts.build) if word) or "-",
         output.size(model.size),
         f"{model.context_length}" if model.context_length else "-",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
@@ -10,7 +11,7 @@ import msgspec
 from blazar.client.problems import problem
 from blazar.client.stream import Stream
 from blazar.client.transport import Address, Exchange
-from blazar.client.types import ChatRequest, Checkpoint, Health, Installed, Running
+from blazar.client.types import ChatRequest, Checkpoint, Coreside, Health, Installed, Running
 from blazar.errors import BadGateway
 
 T = TypeVar("T")
@@ -78,6 +79,11 @@ class Client:
     def reset(self, model: str) -> None:
         """Forget a model's crashes, so that it may be started at once."""
         self._ask("POST", "/api/reset", {"model": model}, dict[str, Any])
+
+    def coreside(self, models: Sequence[str] = ()) -> Coreside:
+        """Which models fit in memory together; all of them without ``models``."""
+        query = urlencode([("model", name) for name in models])
+        return self._ask("GET", f"/api/coreside?{query}", None, Coreside)
 
     def checkpoint(self, action: Literal["save", "restore"], model: str, name: str) -> Checkpoint:
         """Save what a model has read under ``name``, or give it back."""

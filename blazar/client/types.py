@@ -23,7 +23,9 @@ class Details(msgspec.Struct, frozen=True):
 
 
 class Runtime(msgspec.Struct, frozen=True):
-    """What Blazar knows of a running instance beyond Ollama's fields. ``slots`` and the counts are of requests."""
+    """What Blazar knows of a running instance beyond Ollama's fields. ``slots`` and the counts are of requests;
+    ``progress`` (0 to 1) and ``eta_s`` are of a load, where they are known; ``reason`` says why it waits or leaves.
+    """
 
     state: str = ""
     pid: int | None = None
@@ -33,6 +35,9 @@ class Runtime(msgspec.Struct, frozen=True):
     slots: int = 0
     in_flight: int = 0
     queued: int = 0
+    progress: float | None = None
+    eta_s: float | None = None
+    reason: str = ""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -61,6 +66,27 @@ class Checkpoint(msgspec.Struct, frozen=True):
     cache_type: str = ""
     build: str = ""
     saved_at: str = ""
+
+
+class Residence(msgspec.Struct, frozen=True):
+    """One model in a plan of who fits together; ``need`` and ``left`` in bytes, ``why`` for what cannot be planned."""
+
+    name: str
+    act: str
+    need: int = 0
+    left: int = 0
+    without: tuple[str, ...] = ()
+    measured: bool = False
+    loaded: bool = False
+    pinned: bool = False
+    why: str = ""
+
+
+class Coreside(msgspec.Struct, frozen=True):
+    """A plan for ``budget`` bytes."""
+
+    budget: int
+    models: tuple[Residence, ...] = ()
 
 
 class Installed(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ from blazar.gateway.anthropic.batches import (
 from blazar.gateway.anthropic.messages import CountTokens, Messages
 from blazar.gateway.batches import Batches
 from blazar.gateway.control.cache import Cache
+from blazar.gateway.control.coreside import Coreside
 from blazar.gateway.control.engine import EngineTool, EngineView, Infill
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.control.keys import ApiKeys, RotateKey
@@ -114,6 +115,7 @@ def routes(node: Node, register: Register) -> dict[str, Any]:
         "/api/evict": Evict(node),
         "/api/warm": Warm(node),
         "/api/cache": Cache(node),
+        "/api/coreside": Coreside(node),
         "/api/reset": Reset(node),
         "/api/session": Session(node),
         "/api/sessions": Sessions(node),

@@ -57,6 +57,7 @@ def serve(config: Config, paths: Paths) -> int:
     os.environ["BLAZAR_SERVER_HOST"] = server.host
     os.environ["BLAZAR_SERVER_PORT"] = str(port)
     logging.basicConfig(level=server.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    effects.allow_many_files()
     # Until a worker listens to it, it must not kill it.
     effects.ignore(effects.CLOSE)
     granian = Closing(

@@ -1,4 +1,4 @@
-"""What fits, and who must go for it to fit. Pure: a snapshot in, a decision out."""
+"""Which models fit in memory together. Pure: sizes in, a plan out."""
 
 from __future__ import annotations
 
@@ -7,62 +7,62 @@ from typing import Literal
 
 import msgspec
 
-from blazar.memory.footprint import Footprint
 
-
-class Resident(msgspec.Struct, frozen=True, kw_only=True):
-    """A loaded model. ``bytes`` come free when it goes; ``last_used`` orders by age on any clock; ``busy`` and
-    ``pinned`` ones stay.
+class Wish(msgspec.Struct, frozen=True):
+    """A model that somebody wants: ``need`` in bytes; ``pinned`` ones come first, then the most recently ``used``, on
+    any clock.
     """
 
     name: str
-    bytes: int
-    last_used: int
-    busy: bool = False
+    need: int
+    used: int = 0
     pinned: bool = False
 
 
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """``fits`` now; ``evict`` the named ones first, in that order; ``wait`` for busy ones; or ``too_large`` for the
-    machine. ``need`` and ``free`` are the numbers that decided.
+class Place(msgspec.Struct, frozen=True):
+    """What becomes of a wish. ``together``: it stays, beside all others that do, and ``left`` bytes remain;
+    ``instead``: it fits once those ``without`` have left, the longest unused first; ``never``: it is larger than
+    everything.
     """
 
-    verdict: Literal["fits", "evict", "wait", "too_large"]
+    name: str
     need: int
-    free: int
-    evict: tuple[str, ...] = ()
+    act: Literal["together", "instead", "never"]
+    left: int
+    without: tuple[str, ...] = ()
 
 
-def admit(need: Footprint | int, free: int, residents: Sequence[Resident], *, total: int | None = None) -> Placement:
-    """Decide for a newcomer of ``need`` bytes while ``free`` are free.
+def together(wishes: Sequence[Wish], budget: int) -> list[Place]:
+    """The plan for ``budget`` bytes: whoever comes first stays if it fits beside those before it."""
+    order = sorted(wishes, key=lambda wish: (not wish.pinned, -wish.used, wish.name))
+    left, staying = budget, list[Wish]()
+    places: list[Place] = []
+    for wish in order:
+        if wish.need <= left:
+            left -= wish.need
+            staying.append(wish)
+            places.append(Place(wish.name, wish.need, "together", left))
+    for wish in order:
+        if wish not in staying:
+            places.append(_instead(wish, staying, left, budget))
+    return places
 
-    ``total`` is what there is in all, where that is known; without it, what is free and what the residents hold. The
-    victims are the least recently used idle ones, and of those none whose leaving turns out not to be needed.
-    """
-    size = need if isinstance(need, int) else need.total
-    most = free + sum(resident.bytes for resident in residents)
-    if size > (most if total is None else total):
-        return Placement(verdict="too_large", need=size, free=free)
-    if size <= free:
-        return Placement(verdict="fits", need=size, free=free)
-    victims: list[Resident] = []
-    missing = size - free
-    for resident in sorted(residents, key=lambda one: (one.last_used, one.name)):
-        if missing <= 0:
+
+def _instead(wish: Wish, staying: Sequence[Wish], left: int, budget: int) -> Place:
+    """Those leave that were not used for the longest time, and none whose leaving turns out not to be needed."""
+    if wish.need > budget:
+        return Place(wish.name, wish.need, "never", left)
+    leaving: list[Wish] = []
+    for other in reversed(staying):
+        if left >= wish.need:
             break
-        if not (resident.busy or resident.pinned):
-            victims.append(resident)
-            missing -= resident.bytes
-    if missing > 0:
-        return Placement(verdict="wait", need=size, free=free)
-    return Placement(verdict="evict", need=size, free=free, evict=_needed(victims, -missing))
-
-
-def _needed(victims: Sequence[Resident], spare: int) -> tuple[str, ...]:
-    """Spare the youngest first: a large old one may have made a smaller one's leaving needless."""
-    kept: set[str] = set()
-    for resident in reversed(victims):
-        if resident.bytes <= spare:
-            spare -= resident.bytes
-            kept.add(resident.name)
-    return tuple(resident.name for resident in victims if resident.name not in kept)
+        if not other.pinned:
+            leaving.append(other)
+            left += other.need
+    if left < wish.need:
+        return Place(wish.name, wish.need, "never", left)
+    for other in reversed(leaving):
+        if left - other.need >= wish.need:
+            leaving.remove(other)
+            left -= other.need
+    return Place(wish.name, wish.need, "instead", left - wish.need, tuple(other.name for other in leaving))

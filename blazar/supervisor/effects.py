@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,8 @@ import msgspec
 
 _LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 _PR_SET_PDEATHSIG = 1
+# More than any machine here will have streams; programs that walk over all numbers still end.
+_FILES = 262_144
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 MARK = "BLAZAR_CHILD_OF"
@@ -58,6 +61,20 @@ def send(pid: int, number: signal.Signals) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def allow_many_files() -> int:
+    """Let this process, and those that start from here, open as many files as the system grants; how many that is.
+
+    Each stream takes two, and what shells give is often 1,024.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if most == resource.RLIM_INFINITY else min(most, _FILES)
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+        return wanted
+    return soft
 
 
 def ignore(number: signal.Signals) -> None:

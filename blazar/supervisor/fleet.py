@@ -27,6 +27,7 @@ from blazar.supervisor.instance import Instance, InstanceView, Lease
 from blazar.supervisor.loader import Loader
 from blazar.supervisor.lock import Lock
 from blazar.supervisor.memory import HostMemory, Memory
+from blazar.supervisor.outlook import Outlook
 from blazar.supervisor.room import Room
 from blazar.supervisor.seats import Seats
 from blazar.supervisor.sessions import Sessions
@@ -76,6 +77,7 @@ class Fleet:
         self._ticks = itertools.count(1)
         self._circuits = Circuits()
         self._room = Room(self._memory, config.residency, clock, self)
+        self.outlook = Outlook(self._loader, self._room)
         self._stay = Stay(self._leave, self._room.freed.fire)
         self._slumber = Slumber(clock, self, self.bank)
         self.health = Health(config.health, clock, self)
@@ -164,9 +166,11 @@ class Fleet:
 
     def snapshot(self) -> tuple[InstanceView, ...]:
         """Every instance now, the oldest first."""
-        now_ns = self._clock.time_ns()
+        now_ns, now_s = self._clock.time_ns(), self._now()
         return tuple(
-            instance.view(None if (left_s := self._stay.left_s(instance)) is None else now_ns + int(left_s * 1e9))
+            instance.view(
+                None if (left_s := self._stay.left_s(instance)) is None else now_ns + int(left_s * 1e9), now_s
+            )
             for instance in self._instances.values()
         )
 
@@ -325,6 +329,7 @@ class Fleet:
         slept = instance.child is not None
         try:
             await self._room.make(instance, self._config.admission.wait_s)
+            instance.began_at = self._now()
             self._tell(instance)
             await self._loader.bring(
                 instance, lambda: self._ended(instance), lambda fraction: self._progressed(instance, fraction)

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from blazar.models.catalogue import Model
 
 _LAST_WORDS = 3
+# Less of a load than this says nothing of the rest.
+_TELLING = 0.05
 
 
 class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
     """An instance at one moment. Times are civil nanoseconds; ``expires_at_ns`` is ``None`` for "never"; ``progress``
-    is 0 to 1 while loading, when known; ``reason`` says why it waits or leaves.
+    is 0 to 1 while loading, and ``eta_s`` the seconds that are left of that, where they are known; ``reason`` says why
+    it waits or leaves.
     """
 
     name: str
@@ -48,6 +51,7 @@ class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
     last_used_ns: int
     expires_at_ns: int | None
     progress: float | None
+    eta_s: float | None
     reason: str
 
 
@@ -75,7 +79,9 @@ class Instance:
         self.context = settings.context
         self.slots = settings.slots
         self.child: Child | None = None
+        # Bytes that it was given room for, and whether it took that much before or was planned to.
         self.need = 0
+        self.measured = False
         self.began_bytes = 0
         # Nobody is sent away for it.
         self.modest = False
@@ -90,6 +96,9 @@ class Instance:
         self.fault = ""
         self.failures = 0
         self.progress: float | None = None
+        # Seconds that a load took before, and when this one began (monotonic); 0 where nobody knows.
+        self.usual_s = 0.0
+        self.began_at = 0.0
         self.keep_alive_s = 0.0
         self.loaded_ns = 0
         self.load_duration_ns = 0
@@ -192,7 +201,16 @@ class Instance:
         """Bytes of its weights that are file pages, which the kernel counts as available though they are in use."""
         return effects.mapped_file_bytes(self.pid) if self.pid else 0
 
-    def view(self, expires_at_ns: int | None) -> InstanceView:
+    def eta_s(self, now_s: float) -> float | None:
+        """Seconds that its load will still take: by how far it is, else by what it took before."""
+        if self.state is not State.LOADING or not self.began_at:
+            return None
+        took_s = now_s - self.began_at
+        if self.progress and self.progress > _TELLING:
+            return took_s * (1 - self.progress) / self.progress
+        return max(0.0, self.usual_s - took_s) if self.usual_s else None
+
+    def view(self, expires_at_ns: int | None, now_s: float) -> InstanceView:
         """A snapshot."""
         return InstanceView(
             name=self.name,
@@ -215,6 +233,7 @@ class Instance:
             last_used_ns=self.last_used_ns,
             expires_at_ns=expires_at_ns,
             progress=self.progress,
+            eta_s=self.eta_s(now_s),
             reason=self.draining or self.reason,
         )
 

@@ -71,7 +71,9 @@ class Loader:
         settings = instance.settings
         planned = self._memory.need(instance.model, settings)
         row = self._store.measures.get(instance.name, instance.kind, instance.build.tag)
-        if row is not None and (row.context, row.slots) == (settings.context, settings.slots):
+        instance.usual_s = row.load_seconds if row is not None else 0.0
+        instance.measured = row is not None and (row.context, row.slots) == (settings.context, settings.slots)
+        if row is not None and instance.measured:
             return max(planned, row.resident_bytes + settings.prompt_cache)
         return planned
 

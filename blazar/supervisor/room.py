@@ -132,6 +132,12 @@ class Room:
             available = min(available, self._budget - held + promised)
         return decide(instance.need, available, self._total(), tenants)
 
+    def budget(self) -> int:
+        """Bytes that models may hold together: what is free and what they hold now, within the bound."""
+        held = [(other.tenancy()[0], other.mapped_bytes()) for other in self._house.tenants()]
+        there = self._memory.available() + sum(room - mapped for room, mapped in held)
+        return min(there, self._budget) if self._budget else there
+
     def _has_turn(self, other: Instance) -> bool:
         """It is in use and has not been for long."""
         now = self._now()

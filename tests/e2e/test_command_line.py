@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server import free_port
+from tests.support.server import children_of, free_port, serving
 
 BLAZAR = str(Path(sys.executable).with_name("blazar"))
 
@@ -74,3 +75,17 @@ def test_a_taken_port_is_exit_3(home: Home) -> None:
     done = home.blazar("serve")
     assert done.returncode == 3
     assert done.stderr.splitlines()[-1].startswith(f"error: 127.0.0.1:{home.port} is taken")
+
+
+def test_what_shells_grant_of_open_files_is_not_the_bound_of_streams(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with serving(tmp_path, {}) as server:
+            assert server.process is not None
+            for pid in (server.process.pid, *children_of(server.process.pid)):
+                limits = Path(f"/proc/{pid}/limits").read_text()
+                (line,) = [line for line in limits.splitlines() if line.startswith("Max open files")]
+                assert int(line.split()[3]) == min(hard, 262_144)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -98,3 +98,19 @@ def test_sessions_are_listed_and_closed(server: Server) -> None:
 def test_crashes_are_forgotten_when_told(server: Server) -> None:
     assert httpx.post(f"{server.url}/api/reset", json={"model": "tiny"}).json() == {"model": "tiny", "reset": True}
     assert "forgotten" in server.cli("ps", "--reset", "tiny").stderr
+
+
+def test_a_plan_of_who_fits_together(server: Server) -> None:
+    httpx.post(f"{server.url}/api/warm", json={"model": "tiny", "wait": True}, timeout=30)
+    plan = httpx.get(f"{server.url}/api/coreside").json()
+    rows = {row["name"]: row for row in plan["models"]}
+    assert set(rows) == {"tiny", "slow", "ahead"}
+    assert plan["models"][0]["loaded"]
+    assert rows["tiny"]["act"] == "together"
+    assert rows["tiny"]["measured"] is True
+    assert sum(row["need"] for row in plan["models"]) + plan["models"][-1]["left"] == plan["budget"]
+    told = server.cli("coreside", "tiny", "slow")
+    head, *lines = told.stdout.splitlines()
+    assert head.split()[:2] == ["NAME", "NEEDS"]
+    assert sorted(line.split()[0] for line in lines) == ["slow", "tiny"]
+    assert httpx.get(f"{server.url}/api/coreside?model=nobody").status_code == 404

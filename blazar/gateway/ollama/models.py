@@ -87,6 +87,8 @@ class Ps:
                         "queued": queued,
                         "load_ms": view.load_duration_ns // 1_000_000,
                         "progress": view.progress,
+                        "eta_s": None if view.eta_s is None else round(view.eta_s, 1),
+                        "reason": view.reason,
                     },
                 }
             )

@@ -57,3 +57,13 @@ def test_another_program_on_the_port_is_told_apart(blazar: Run, server: Daemon, 
     done = blazar("ps", **with_server)
     assert done.returncode == 1
     assert "is no Blazar daemon" in done.stderr
+
+
+def test_how_far_a_load_is_and_why_one_waits(blazar: Run, with_server: dict[str, str], server: Daemon) -> None:
+    server.running[0]["blazar"] |= {"state": "loading", "progress": 0.43, "eta_s": 12.4}
+    server.running[1]["blazar"] |= {"state": "waiting", "reason": "waits for 5 bytes of memory"}
+    _, echo, slow = blazar("ps", **with_server).stdout.splitlines()
+    assert "loading (43%, 12s left)" in echo
+    assert "waiting (waits for 5 bytes of memory)" in slow
+    server.running[0]["blazar"] |= {"progress": None, "eta_s": None}
+    assert "loading  " in blazar("ps", **with_server).stdout.splitlines()[1]
