@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 ROOT = Path(__file__).parents[1]
-COMPILED = ["blazar/_native.abi3.so", "blazar/memory/_kernel.abi3.so", "blazar/admission/_nearest.abi3.so"]
+COMPILED = ["blazar/_native.abi3.so", "blazar/admission/_nearest.abi3.so", "blazar/memory/_kernel.abi3.so"]
 BOTH_PARTS = (
     "import blazar, blazar._native, blazar.memory._kernel as kernel\n"
     "print(blazar.__file__, blazar._native.__file__, kernel.__file__, sep='\\n')"

@@ -19,6 +19,7 @@ _PHASES = {
     "verify": "Checking",
     "unpack": "Unpacking",
     "copy": "Copying",
+    "load": "Loading",
 }
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STEP = 10

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+
 import click
 
 from blazar.cli import output
 from blazar.cli.completions import ModelName
 from blazar.cli.place import client, here
 from blazar.client.types import Running, Runtime
-from blazar.errors import Conflict, DaemonUnreachable
+from blazar.errors import BlazarError, Conflict, DaemonUnreachable
 
 _HEAD = ("NAME", "STATE", "ENGINE", "SIZE", "CONTEXT", "BUSY", "QUEUED", "LEAVES IN", "PID")
+_LOOK_S = 0.2
 _RIGHT = frozenset({"SIZE", "CONTEXT", "BUSY", "QUEUED", "PID"})
 
 
@@ -61,7 +64,34 @@ def stop(model: str | None) -> None:
 @click.argument("model", type=ModelName())
 def warm(model: str) -> None:
     """Bring MODEL into memory, so that its first answer comes at once."""
-    client(*here()).load(model)
+    from blazar.cli.progress import Bar  # noqa: PLC0415 (only to wait)
+    from blazar.models.progress import Progress  # noqa: PLC0415
+    from blazar.models.reference import fold  # noqa: PLC0415
+
+    daemon = client(*here())
+    outcome: list[BlazarError | None] = []
+
+    def load() -> None:
+        try:
+            daemon.load(model)
+        except BlazarError as error:
+            outcome.append(error)
+        else:
+            outcome.append(None)
+
+    # Nobody waits for this thread: Ctrl-C ends the command at once, and the load goes on without it.
+    loading = threading.Thread(target=load, daemon=True)
+    with Bar(output.notes()) as bar:
+        loading.start()
+        while loading.is_alive():
+            loading.join(_LOOK_S)
+            for row in daemon.ps() if loading.is_alive() else ():
+                if (share := row.blazar.progress) and fold(row.name) == fold(model):
+                    # Bytes that are read, and all of them, as far as the share tells.
+                    total = int(row.size / share)
+                    bar(Progress("load", row.name, done=row.size, total=total, eta=row.blazar.eta_s))
+    if outcome and outcome[0] is not None:
+        raise outcome[0]
     output.notes().line(f"{model} is in memory.")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from blazar.errors import BadRequest, PayloadTooLarge
+from blazar.gateway.decode import decoded
 
 if TYPE_CHECKING:
     from falcon.asgi import Request
@@ -87,11 +88,11 @@ def typed(body: bytes, kind: type[Body], path: str) -> Body:
     """``body`` as JSON of ``kind``; a field that is null is one left out. Raises BadRequest that names ``path``."""
     try:
         try:
-            return msgspec.json.decode(body, type=kind)
+            return decoded(body, kind)
         except msgspec.ValidationError:
-            fields = msgspec.json.decode(body)
+            fields = decoded(body)
             if not isinstance(fields, dict) or None not in fields.values():
                 raise
             return msgspec.convert({key: value for key, value in fields.items() if value is not None}, kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise BadRequest(f"The body is not what {path} takes: {error}.") from None

@@ -25,6 +25,7 @@ from blazar.gateway.again import once_more
 from blazar.gateway.body import whole
 from blazar.gateway.call import call
 from blazar.gateway.context import UNCACHED
+from blazar.gateway.decode import decoded
 from blazar.gateway.due import charge, chosen, rates
 from blazar.gateway.fault import error_of, explain, judge
 from blazar.gateway.recall import Recall, recalled
@@ -357,7 +358,7 @@ async def count_tokens(node: Node, errand: Errand, inbound: _native.Inbound) -> 
 
     status, raw, instance = await once_more(errand, attempt)
     try:
-        counted = msgspec.json.decode(raw, type=_Counted)
+        counted = decoded(raw, _Counted)
     except msgspec.DecodeError:
         counted = _Counted()
     if counted.input_tokens is None and counted.tokens is None:

@@ -16,6 +16,7 @@ import msgspec
 
 from blazar import _native
 from blazar.errors import BadRequest
+from blazar.gateway.decode import decoded
 
 if TYPE_CHECKING:
     from blazar.node import Node
@@ -92,7 +93,7 @@ def _connect(host: str, port: int | None, secure: bool, *, public: bool) -> http
 def _place(body: bytes, link: str) -> str | None:
     """The JSON path of ``link`` in ``body``."""
     try:
-        return next(_paths(msgspec.json.decode(body), link, ""), None)
+        return next(_paths(decoded(body), link, ""), None)
     except msgspec.DecodeError:
         return None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from blazar.errors import BadRequest, Unprocessable
+from blazar.gateway.decode import decoded
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -57,8 +58,8 @@ def _broken(inbound: _native.Inbound, exchange: _native.Exchange) -> str | None:
 
 def _fault(schema: str, text: str) -> str | None:
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        value = decoded(text)
+    except msgspec.DecodeError as error:
         return f"it is not JSON ({error})"
     first = next(_validator(schema).iter_errors(value), None)
     if first is None:
@@ -72,6 +73,6 @@ def _validator(schema: str) -> jsonschema_rs.Validator:
     import jsonschema_rs  # noqa: PLC0415  (most answers are free text)
 
     try:
-        return jsonschema_rs.validator_for(msgspec.json.decode(schema))
+        return jsonschema_rs.validator_for(decoded(schema))
     except (ValueError, msgspec.DecodeError) as error:
         raise BadRequest(f"The answer's schema is none: {error}.") from None

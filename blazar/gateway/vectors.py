@@ -12,6 +12,7 @@ import msgspec
 from blazar.errors import BadGateway, BadRequest, PromptTooLong
 from blazar.gateway.again import once_more
 from blazar.gateway.call import call
+from blazar.gateway.decode import decoded
 from blazar.gateway.due import charge, chosen
 from blazar.gateway.same import vectors_of
 from blazar.gateway.turn import asked_context, enter, session
@@ -148,7 +149,7 @@ async def _embedded(
     if status != 200:
         raise await _refused(node, errand, instance, inputs, status, raw, path)
     try:
-        answer = msgspec.json.decode(raw, type=_Vectors)
+        answer = decoded(raw, _Vectors)
         rows = [row.embedding for row in sorted(answer.data, key=lambda row: row.index)]
         vectors = np.frombuffer(b"".join(map(base64.b64decode, rows)), "<f4").reshape(len(inputs), -1)
     except (msgspec.DecodeError, ValueError):
@@ -191,7 +192,7 @@ async def rank(node: Node, errand: Errand, name: str, query: str, documents: lis
     if status != 200:
         raise await _refused(node, errand, instance, [*documents], status, raw, "documents")
     try:
-        answer = msgspec.json.decode(raw, type=_Scores)
+        answer = decoded(raw, _Scores)
     except msgspec.DecodeError:
         raise BadGateway(f"The engine's ranking of '{instance.name}' cannot be read.") from None
     errand.spent = (0 if errand.shares else answer.usage.prompt_tokens, 0)
@@ -230,7 +231,7 @@ async def _tokens(node: Node, errand: Errand, instance: Instance, text: str) -> 
     body = msgspec.json.encode({"content": text, "add_special": True})
     _, _, raw = await call(node, errand, instance, "POST", "/tokenize", body)
     try:
-        return msgspec.json.decode(raw, type=_Tokens).tokens
+        return decoded(raw, _Tokens).tokens
     except msgspec.DecodeError:
         raise BadGateway(f"The engine does not tokenize for '{instance.name}'.") from None
 
@@ -240,7 +241,7 @@ async def _refused(
 ) -> PromptTooLong | BadRequest | BadGateway:
     """The engine's refusal, with the place of the input that it is about where there are several."""
     try:
-        error = msgspec.json.decode(raw, type=_Failed).error
+        error = decoded(raw, _Failed).error
     except msgspec.DecodeError:
         return BadGateway(f"The engine that runs '{instance.name}' failed (status {status}).")
     too_large = _TOO_LARGE.search(error.message)

@@ -27,6 +27,7 @@ from blazar.gateway.batches import (
     ids_in,
 )
 from blazar.gateway.body import typed
+from blazar.gateway.decode import decoded
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
@@ -66,7 +67,7 @@ class AnthropicLines:
         """As they came."""
         with self.source(batch).open("rb") as file:
             for raw in file:
-                line = msgspec.json.decode(raw, type=_Request)
+                line = decoded(raw, _Request)
                 yield Line(line.custom_id, "anthropic.messages", bytes(line.params))
 
     def finished(self, batch: Batch) -> set[str]:
@@ -75,7 +76,7 @@ class AnthropicLines:
         counts = dict.fromkeys(("succeeded", "errored", "canceled", "expired"), 0)
         if found:
             for raw in self.results(batch).read_bytes().splitlines():
-                counts[msgspec.json.decode(raw, type=_Result).result.type] += 1
+                counts[decoded(raw, _Result).result.type] += 1
         batch.succeeded, batch.errored, batch.cancelled, batch.expired = counts.values()
         return found
 

@@ -14,6 +14,7 @@ from blazar.errors import BadRequest, NotFound
 from blazar.gateway.again import once_more
 from blazar.gateway.body import typed, whole
 from blazar.gateway.call import call
+from blazar.gateway.decode import decoded
 from blazar.gateway.due import charge, chosen
 from blazar.gateway.turn import enter
 
@@ -28,6 +29,22 @@ if TYPE_CHECKING:
 class _Named(msgspec.Struct):
     model: str = ""
     stream: bool = False
+
+
+class _Error(msgspec.Struct):
+    message: str = ""
+
+
+class _Failed(msgspec.Struct):
+    error: _Error
+
+
+def _words(answer: bytes) -> str:
+    """What an engine says of a request that it refuses. It answers wrong ones with 500 as well, and lives on."""
+    try:
+        return decoded(answer, _Failed).error.message.rstrip(".") or "it does not say why"
+    except msgspec.DecodeError:
+        return "it does not say why"
 
 
 class EngineTool:
@@ -53,6 +70,8 @@ class EngineTool:
             return await call(node, context, held.instance, "POST", self._path, body)
 
         status, content_type, answer = await once_more(context, attempt)
+        if status >= 400:
+            raise BadRequest(f"The engine does not take this: {_words(answer)}.")
         resp.status = status
         resp.content_type = content_type
         resp.data = answer

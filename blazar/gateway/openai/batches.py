@@ -13,6 +13,7 @@ import msgspec
 from blazar.errors import BadRequest
 from blazar.gateway.batches import LIFE_NS, MOST_LINES, Batch, Batches, Line, Outcome, answer_text, append, ids_in
 from blazar.gateway.body import typed, whole
+from blazar.gateway.decode import decoded
 from blazar.gateway.openai import files
 from blazar.gateway.openai.vectors import embeddings
 from blazar.store import FileRow
@@ -59,7 +60,7 @@ class OpenaiLines:
         with files.place(self._node, batch.source).open("rb") as file:
             for raw in file:
                 if raw.strip():
-                    line = msgspec.json.decode(raw, type=_Line)
+                    line = decoded(raw, _Line)
                     yield Line(line.custom_id, _ROUTES[line.url], bytes(line.body))
 
     def finished(self, batch: Batch) -> set[str]:
@@ -175,8 +176,8 @@ class BatchList:
 
 def _fault(raw: bytes, endpoint: str, seen: set[str]) -> tuple[str, str, str | None] | None:
     try:
-        line = msgspec.json.decode(raw, type=_Line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        line = decoded(raw, _Line)
+    except msgspec.DecodeError as error:
         return "invalid_json_line", f"The line is no request: {error}.", None
     if line.custom_id in seen:
         return "duplicate_custom_id", f"The custom_id '{line.custom_id[:60]}' is there already.", "custom_id"
