@@ -266,6 +266,11 @@ class Queue:
         with others by ``weight``; ``cost`` is what it is expected to cost, in tokens.
         """
 
+    def crowd_out(self, priority: int, key: int = 0, weight: int = 1) -> int | None:
+        """The ticket of somebody who waits no more, since the list is full and one of this priority and key has more of
+        a claim to a place in it; None where nobody has less.
+        """
+
     def leave(self, ticket: int, used: int | None = None) -> int | None:
         """Over, or gave up waiting; ``used`` are the tokens that it came to, if known. The ticket that has a place now,
         if any.

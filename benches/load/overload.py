@@ -102,6 +102,10 @@ class LiteLLM(Peer):
         """One worker, as by default."""
         return [str(self.program), "--config", self.write(LITELLM), "--host", "127.0.0.1", "--port", str(self.port)]
 
+    def environment(self) -> dict[str, str]:
+        """It does not start without a key of its own, or this."""
+        return {**super().environment(), "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
+
     def healthy(self) -> bool:
         """Its ``/health`` asks the engines."""
         return self.answers("/health/liveliness")

@@ -51,6 +51,12 @@ class Line:
         """Seconds until somebody with so many before him has a place, if turns stay as long as they are."""
         return (before + 1) * self.turn_s / self.slots
 
+    def refuse(self, ticket: int, error: Exception) -> None:
+        """Somebody with more of a claim came: tell who waited in his place."""
+        waiter = self.waiters.pop(ticket, None)
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
+
     def leave(self, ticket: int, used: int | None) -> None:
         """Free the place, or give up waiting; wakes whoever is next."""
         self.waiters.pop(ticket, None)
@@ -88,6 +94,12 @@ class Place:
         clock, line = self._gate.clock, self._line
         came = clock.monotonic_ns()
         entry = line.queue.enter(came, self._priority, self._lane, self._deadline_ns, *self._share)
+        if entry is None:
+            share = self._share
+            gone = line.queue.crowd_out(self._priority, share.key, share.weight)
+            if gone is not None:
+                line.refuse(gone, self._busy())
+                entry = line.queue.enter(came, self._priority, self._lane, self._deadline_ns, *share)
         if entry is None:
             raise self._busy()
         self._ticket, granted = entry

@@ -39,6 +39,12 @@ impl Queue {
         })
     }
 
+    #[pyo3(signature = (priority, key=0, weight=1))]
+    fn crowd_out(&mut self, priority: u8, key: u32, weight: u32) -> PyResult<Option<u64>> {
+        let class = Class::from_number(priority).ok_or_else(|| PyValueError::new_err("priority is 0, 1 or 2"))?;
+        Ok(self.core.crowd_out(class, Share { key, weight, cost: 0 }))
+    }
+
     #[pyo3(signature = (ticket, used=None))]
     fn leave(&mut self, ticket: u64, used: Option<u64>) -> Option<u64> {
         self.core.leave(ticket, used)

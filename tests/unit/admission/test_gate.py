@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blazar.admission.gate import HIGH, LOW, NORMAL, Gate
+from blazar.admission.gate import HIGH, LOW, NORMAL, Gate, Share
 from blazar.clock import SystemClock
 from blazar.config.schema import Admission
 from blazar.errors import AllSlotsBusy, EngineCrashed, ShuttingDown
@@ -63,6 +63,34 @@ async def test_a_full_list_refuses_at_once_with_the_numbers() -> None:
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     assert lines.counts(1) == (1, 0)
+
+
+async def test_who_weighs_more_takes_the_place_of_who_has_more_than_a_share_of_a_full_list() -> None:
+    lines = gate(queue_per_model=4)
+    told: list[str] = []
+
+    async def visit(name: str, share: Share, priority: int = NORMAL) -> None:
+        try:
+            async with lines.place(1, "m", 1, priority=priority, share=share):
+                await asyncio.sleep(3600)
+        except AllSlotsBusy:
+            told.append(name)
+
+    light, heavy = Share(1, 1), Share(2, 3)
+    tasks = [asyncio.ensure_future(visit(f"light {number}", light)) for number in range(5)]
+    await settle()
+    for number in range(4):
+        tasks.append(asyncio.ensure_future(visit(f"heavy {number}", heavy)))
+        await settle()
+    assert told == ["light 4", "light 3", "light 2", "heavy 3"]
+    tasks.append(asyncio.ensure_future(visit("high", light, HIGH)))
+    await settle()
+    assert told[-1].startswith("heavy"), "whatever it weighs, it is of a lower class"
+    assert lines.counts(1) == (1, 4)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert lines.counts(1) == (0, 0)
 
 
 async def test_a_wait_past_its_bound_is_refused_and_leaves_nothing() -> None:

@@ -40,7 +40,12 @@ class AnyOrder(RuleBasedStateMachine):
         entered = self.queue.enter(self.now_ns, priority, lane, deadline_ns, key, weight, cost)
         if len(self.running) >= self.places and len(self.waiting) == _BOUND:
             assert entered is None
-            return
+            gone = self.queue.crowd_out(priority, key, weight)
+            if gone is None:
+                return
+            assert gone in self.waiting
+            self.waiting.remove(gone)
+            entered = self.queue.enter(self.now_ns, priority, lane, deadline_ns, key, weight, cost)
         assert entered is not None
         ticket, granted = entered
         assert ticket not in self.running | self.waiting

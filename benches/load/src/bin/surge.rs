@@ -183,7 +183,9 @@ fn summary<'a>(options: &Options, start: u64, outcomes: impl Iterator<Item = &'a
     }
     let [done, refused, late, broken] = times.map(|list| {
         let mut samples = Samples::default();
-        list.into_iter().for_each(|value| samples.push(value));
+        for value in list {
+            samples.push(value);
+        }
         samples.summary()
     });
     let per_s = real(counted) / (options.seconds - options.lead);

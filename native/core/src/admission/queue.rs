@@ -153,6 +153,29 @@ impl Queue {
         Entry::Waiting(ticket)
     }
 
+    /// Makes room in a full list for somebody of `class` and `share`, if one of those who wait has less of a claim to it:
+    /// one of a lower class; or the last of the key that has more waiting for its weight than this one would have. Who is
+    /// answered waits no more. Without this, the list fills as requests come, and weights and classes would order
+    /// nothing but those that happened to find room.
+    pub fn crowd_out(&mut self, class: Class, share: Share) -> Option<Ticket> {
+        if self.waiting.len() < self.bound {
+            return None;
+        }
+        let class = class as usize;
+        let lowest = (class..3).rev().find(|&class| self.rooms[class].len() > 0)?;
+        let room = &self.rooms[lowest];
+        let crowded = room.most_crowded(&self.accounts);
+        let ticket = if lowest > class {
+            crowded.and_then(|(key, ..)| room.last_of(key)).or_else(|| room.last_urgent())
+        } else {
+            let (key, theirs, weight) = crowded?;
+            let mine = if key == share.key { return None } else { room.of_key(share.key) + 1 };
+            (theirs * share.weight.max(1) as usize > mine * weight).then(|| room.last_of(key)).flatten()
+        }?;
+        self.leave(ticket, None);
+        Some(ticket)
+    }
+
     /// A request is over, or gave up waiting, whichever it was doing; `used` are the tokens that it came to, where that is
     /// known. Answers who has a place now; a ticket that is unknown (already left) changes nothing.
     pub fn leave(&mut self, ticket: Ticket, used: Option<u64>) -> Option<Ticket> {

@@ -118,6 +118,28 @@ impl Room {
         Some(ticket)
     }
 
+    /// The key that has the most waiting for its weight, with their number and the weight. Those with deadlines of their
+    /// own are not counted.
+    pub fn most_crowded(&self, accounts: &Accounts) -> Option<(u32, usize, usize)> {
+        let each = self.own.iter().map(|(key, own)| (*key, own.len(), accounts.weight(*key)));
+        each.max_by(|one, other| (one.1 * other.2).cmp(&(other.1 * one.2)).then(one.0.cmp(&other.0)))
+    }
+
+    /// How many of a key wait, those with deadlines of their own apart.
+    pub fn of_key(&self, key: u32) -> usize {
+        self.own.get(&key).map_or(0, Own::len)
+    }
+
+    /// The one of a key that would be served last.
+    pub fn last_of(&self, key: u32) -> Option<Ticket> {
+        self.own.get(&key)?.lanes.iter().rev().find_map(|lane| lane.last()).map(|mark| mark.1)
+    }
+
+    /// Of those with deadlines of their own, the one that would be served last.
+    pub fn last_urgent(&self) -> Option<Ticket> {
+        self.urgent.iter().rev().find_map(|list| list.last()).map(|mark| mark.1)
+    }
+
     /// About how many go before `mark`, one of `share`'s key.
     pub fn before(&self, mark: Mark, share: Share, accounts: &Accounts) -> usize {
         let earlier = |list: &List| list.range(..mark.order()).count();

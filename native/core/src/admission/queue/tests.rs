@@ -159,6 +159,65 @@ fn shares_follow_weights_within_five_percent() {
     }
 }
 
+/// Far more than there is room for, in equal numbers: what each key has is in proportion to its weight even so.
+#[test]
+fn shares_follow_weights_where_most_are_refused() {
+    let mut queue = Queue::new(4, 40);
+    let (mut owners, mut running, mut had) = (Map::new(), vec![], [0_u64; 2]);
+    for now in 0..200_000_u64 {
+        let key = u32::try_from(now % 2).unwrap();
+        let share = Share { key: key + 1, weight: if key == 0 { 3 } else { 1 }, cost: 100 };
+        let mut entry = queue.enter(now, Class::Normal, Lane::Chat, None, share);
+        if entry == Entry::Full && queue.crowd_out(Class::Normal, share).is_some() {
+            entry = queue.enter(now, Class::Normal, Lane::Chat, None, share);
+            assert_ne!(entry, Entry::Full, "whoever was let in has room");
+        }
+        match entry {
+            Entry::Granted(ticket) => {
+                owners.insert(ticket, key);
+                running.push(ticket);
+            }
+            Entry::Waiting(ticket) => {
+                owners.insert(ticket, key);
+            }
+            Entry::Full => {}
+        }
+        assert!(queue.waiting() <= 40);
+        if now % 20 == 0 && !running.is_empty() {
+            let ticket = running.remove(0);
+            had[owners[&ticket] as usize] += 1;
+            running.extend(queue.leave(ticket, Some(100)));
+        }
+    }
+    let ratio = had[0] * 100 / had[1];
+    assert!((285..=315).contains(&ratio), "{had:?}");
+}
+
+#[test]
+fn somebody_of_a_higher_class_takes_the_place_of_the_last_of_a_lower_one() {
+    let share = |key| Share { key, weight: 1, cost: 1 };
+    let mut queue = Queue::new(1, 2);
+    granted(queue.enter(0, Class::Low, Lane::Chat, None, share(1)));
+    let first = waiting(queue.enter(1, Class::Low, Lane::Chat, None, share(1)));
+    let named = waiting(queue.enter(2, Class::Low, Lane::Chat, Some(9), share(1)));
+    assert_eq!(queue.crowd_out(Class::Low, share(1)), None, "nobody has less of a claim");
+    assert_eq!(queue.crowd_out(Class::Normal, share(1)), Some(first), "who named a deadline goes last");
+    waiting(queue.enter(3, Class::Normal, Lane::Chat, None, share(1)));
+    assert_eq!(queue.crowd_out(Class::High, share(2)), Some(named));
+    waiting(queue.enter(4, Class::High, Lane::Chat, None, share(2)));
+    assert_eq!(queue.crowd_out(Class::Low, share(3)), None);
+    assert_eq!(queue.waiting(), 2);
+    assert_eq!(queue.leave(named, None), None, "it is gone");
+}
+
+#[test]
+fn a_list_with_room_drives_nobody_out() {
+    let mut queue = Queue::new(1, 2);
+    granted(queue.come(0, Class::Low, Lane::Chat, None));
+    waiting(queue.come(1, Class::Low, Lane::Chat, None));
+    assert_eq!(queue.crowd_out(Class::High, Share::default()), None);
+}
+
 #[test]
 fn who_was_away_has_saved_nothing_up_and_who_took_much_is_not_forgiven() {
     let share = |key| Share { key, weight: 1, cost: 100 };
