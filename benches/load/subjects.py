@@ -18,8 +18,8 @@ ENGINE = "mock-engine"
 SLOTS = 256
 _START_S = 30.0
 
-NGINX = """worker_processes 1; daemon off; pid {home}/nginx.pid; error_log {home}/error.log;
-events {{ worker_connections 4096; }}
+NGINX = """worker_processes 1; worker_rlimit_nofile 65536; daemon off; pid {home}/nginx.pid; error_log {home}/error.log;
+events {{ worker_connections 16384; }}
 http {{
   access_log off; client_body_temp_path {home}; proxy_temp_path {home}; fastcgi_temp_path {home};
   uwsgi_temp_path {home}; scgi_temp_path {home}; keepalive_requests 1000000;
