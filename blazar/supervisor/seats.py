@@ -6,6 +6,7 @@ instructions ends in the same slot, where each drives the others' history out wh
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from math import exp
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import msgspec
 _TURNS, _FADES_S = 3.0, 600.0
 # Who named a session wants to find it again: more than any prompt weighs.
 _KEPT = 1e12
+_REMEMBERED = 256
 
 
 class Seating(NamedTuple):
@@ -41,28 +43,44 @@ class Seats:
 
     def __init__(self, count: int) -> None:
         self.seats = [Seat() for _ in range(count)]
+        # Of conversations whose slot another has now: bytes that they had to read again, the latest last.
+        self._debts: OrderedDict[int, int] = OrderedDict()
 
     def take(self, seating: Seating, now_s: float, session: str = "", keep_s: float = 0.0) -> int | None:
         """The number of a free slot that is this request's until :meth:`leave`; None where all are taken.
 
         That of its own conversation; else the one where least is lost: what must be read anew by those whose slot it
-        was, less the instructions that are there already. ``keep_s``: seconds for which it is kept for the ``session``.
+        was, less the instructions that are there already. Who has had to read as much again as the instructions are
+        long gets a slot where nobody drives it out, and reads them once more. ``keep_s``: seconds for which it is kept
+        for the ``session``.
         """
-        best, chosen = float("-inf"), None
+        best, chosen, wanted = float("-inf"), None, seating
+        if seating.conversation in self._debts and not any(_is_own(seat, seating) for seat in self.seats):
+            self._debts[seating.conversation] += seating.bytes - seating.head_bytes
+            if self._debts[seating.conversation] > seating.head_bytes:
+                wanted = seating._replace(head=0)
         for number, seat in enumerate(self.seats):
             if seat.busy:
                 continue
-            worth = float("inf") if _is_own(seat, seating) else _worth(seat, seating, now_s)
+            worth = float("inf") if _is_own(seat, seating) else _worth(seat, wanted, now_s)
             if worth > best:
                 best, chosen = worth, number
         if chosen is not None:
             seat = self.seats[chosen]
             if not _is_own(seat, seating):
                 seat.session, seat.kept_until_s = "", 0.0
+                if seat.last is not None:
+                    self._owes(seat.last.conversation)
             seat.busy, seat.last, seat.used_s = True, seating, now_s
             if session:
                 seat.session, seat.kept_until_s = session, now_s + keep_s
         return chosen
+
+    def _owes(self, conversation: int) -> None:
+        """It is driven out; what it owed before stays."""
+        self._debts[conversation] = self._debts.pop(conversation, 0)
+        if len(self._debts) > _REMEMBERED:
+            self._debts.popitem(last=False)
 
     def leave(self, number: int, now_s: float) -> None:
         """It is free again; what was said there stays."""

@@ -46,6 +46,17 @@ def test_much_in_common_is_worth_more_than_a_short_history() -> None:
     assert visit(long, said(2, 20_100, head=7, head_bytes=20_000), 1) != first
 
 
+def test_who_is_driven_out_again_and_again_gets_a_slot_of_its_own() -> None:
+    seats = Seats(3)
+    places: list[tuple[int, int]] = []
+    for turn in range(12):
+        said_now = [said(name, 6000 + 300 * (turn + 1), head=7, head_bytes=6000) for name in (1, 2)]
+        places.append((visit(seats, said_now[0], 10.0 * turn), visit(seats, said_now[1], 10.0 * turn + 1)))
+    assert places[0] == (0, 0), "what they have in common is worth more at first"
+    assert len(set(places[8:])) == 1
+    assert places[-1][0] != places[-1][1]
+
+
 def test_a_session_keeps_its_slot_as_long_as_there_is_another() -> None:
     seats = Seats(2)
     kept = visit(seats, said(1, 10), 0, keep_s=900)
