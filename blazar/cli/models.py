@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from blazar.cli import output
 from blazar.cli.completions import ModelName
 from blazar.cli.place import client, here
 from blazar.errors import BlazarError, Conflict, DaemonUnreachable
+from blazar.models.adopt import TOOLS
 from blazar.models.library import Library
 
 if TYPE_CHECKING:
@@ -36,17 +39,67 @@ def pull(target: str) -> None:
 
 
 @click.command("import")
-@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("path", type=click.Path(exists=True, path_type=Path), required=False)
 @click.option("--name", help="What to call it; from the file's own name otherwise.")
 @click.option("--copy", is_flag=True, help="Copy the file, in place of a hard link or a reference to where it lies.")
-def import_(path: Path, name: str | None, copy: bool) -> None:
-    """Take in the model file PATH. It costs no space: the file is linked, or used where it lies."""
+@click.option("--from", "tool", type=click.Choice(TOOLS), help="Take in all that this tool holds, in place of PATH.")
+@click.option("--dry-run", is_flag=True, help="With --from: only say what there is.")
+@output.json_option
+def import_(path: Path | None, name: str | None, copy: bool, tool: str | None, dry_run: bool, as_json: bool) -> int:
+    """Take in the model file PATH, or what another tool holds. It costs no space: files are linked, or used where they
+    lie.
+    """
+    if (path is None) is (tool is None) or (tool is not None and (name is not None or copy)):
+        raise click.UsageError("Give the PATH of a file (with --name and --copy as you like), or --from a tool.")
+    if tool is not None:
+        return _adopt(tool, dry_run=dry_run, as_json=as_json)
     from blazar.cli.progress import Bar  # noqa: PLC0415 (only where something moves)
 
+    assert path is not None
     with Bar(output.notes()) as bar:
         model = Library(*here()).import_(path.absolute(), name, copy=copy, progress=bar)
+    if as_json:
+        output.json_lines([model])
+        return 0
     how = "in our folder" if model.owned else "used where it lies"
     output.notes().line(f"Ready: {model.name} ({output.size(model.size)}, {how}). Talk to it: blazar run {model.name}")
+    return 0
+
+
+class _Adopted(msgspec.Struct):
+    name: str
+    state: str
+    path: str = ""
+    size: int = 0
+    why: str = ""
+
+
+def _adopt(tool: str, *, dry_run: bool, as_json: bool) -> int:
+    """One row for each model of the tool; 1 where none of several could be used."""
+    from blazar.cli.progress import Bar  # noqa: PLC0415 (only where something moves)
+    from blazar.models import adopt  # noqa: PLC0415
+
+    library, rows = Library(*here()), list[_Adopted]()
+    with Bar(output.notes()) as bar:
+        for held in adopt.find(tool, os.environ):
+            if held.why or dry_run:
+                state = "left out" if held.why else "found"
+                rows.append(_Adopted(held.name, state, "" if held.why else str(held.path), why=held.why))
+                continue
+            try:
+                model, new = library.adopt(held, bar)
+            except BlazarError as error:
+                rows.append(_Adopted(held.name, "left out", str(held.path), why=error.message))
+            else:
+                rows.append(_Adopted(model.name, "new" if new else "here already", model.files[0], model.size))
+    if as_json:
+        output.json_lines(rows)
+    elif rows:
+        table = [(row.name, row.state, output.size(row.size) if row.size else "-", row.why or row.path) for row in rows]
+        output.table(("NAME", "STATE", "SIZE", "WHERE"), table, frozenset({"SIZE"}))
+    else:
+        output.notes().line(f"{tool} holds no model here.")
+    return int(bool(rows) and all(row.state == "left out" for row in rows))
 
 
 @click.command("list")

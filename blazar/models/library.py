@@ -16,6 +16,7 @@ from blazar import store
 from blazar.errors import BadModelFile, BadRequest, Conflict, ModelNotFound
 from blazar.models import checkpoints, header, lock, reference
 from blazar.models import overlay as overlays
+from blazar.models.adopt import Held
 from blazar.models.blobs import Blobs
 from blazar.models.catalogue import Catalogue, Model
 from blazar.models.files import bytes_in, place, sha256_of
@@ -125,6 +126,29 @@ class Library:
             digests = tuple(sha256_of(one, progress) for one in files)
         _drop_if_empty(folder)
         return self._catalogue.add(_model(wanted, source, files, digests, facts, owned=owned))
+
+    def adopt(self, held: Held, progress: Listener = ignore) -> tuple[Model, bool]:
+        """Use what another tool holds, without copying a byte; and whether it is new here.
+
+        Raises BadModelFile, NotFound, Conflict.
+        """
+        source = f"file:{held.path.absolute()}"
+        for model in self.list():
+            same = model.source == source or (held.digest and model.digest == held.digest and not held.overlay.said)
+            if same and not self.missing(model):
+                return model, False
+        facts = file.read_header(found := file.locate(held.path))
+        name = self._catalogue.free_name(held.name)
+        label = f"{name.replace('/', '--').replace(':', '-')}.gguf" if held.path.suffix != ".gguf" else ""
+        folder = self._folder_for(name, [label or one.name for one in found])
+        linked = file.link(found, folder, label)
+        files = tuple(one.absolute() for one in found) if linked is None else linked
+        _drop_if_empty(folder)
+        digests = (held.digest,) if held.digest and len(files) == 1 else [sha256_of(one, progress) for one in files]
+        model = _model(name, source, files, digests, facts, owned=linked is not None)
+        overlay = overlays.write(held.overlay) if held.overlay.said else ""
+        model = self._catalogue.add(msgspec.structs.replace(model, overlay=overlay))
+        return (model if held.projector is None else self.attach(model.name, held.projector)), True
 
     def copy(self, name: str, new: str) -> Model:
         """A second name for a model, at no cost in space. Raises ModelNotFound, Conflict."""

@@ -43,6 +43,11 @@ class Overlay(msgspec.Struct, omit_defaults=True, rename={"base": "from"}):
     messages: list[Said] = []
     license: list[str] = []
 
+    @property
+    def said(self) -> bool:
+        """It sets something."""
+        return self != Overlay()
+
     def over(self, base: Overlay) -> Overlay:
         """What is set here, and what ``base`` sets where nothing is set here."""
         return Overlay(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.server import children_of, free_port, serving
@@ -89,3 +91,24 @@ def test_what_shells_grant_of_open_files_is_not_the_bound_of_streams(tmp_path: P
                 assert int(line.split()[3]) == min(hard, 262_144)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_what_another_tool_holds_is_taken_in_and_answers(tmp_path: Path, tiny: Path) -> None:
+    digest = hashlib.sha256(tiny.read_bytes()).hexdigest()
+    theirs = tmp_path / "ollama"
+    (theirs / "blobs").mkdir(parents=True)
+    (theirs / "blobs" / f"sha256-{digest}").write_bytes(tiny.read_bytes())
+    layer = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{digest}"}
+    manifest = theirs / "manifests/registry.example/library/fox/1b"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(json.dumps({"layers": [layer]}))
+    with serving(tmp_path / "home", {}, OLLAMA_MODELS=str(theirs), BLAZAR_ENGINE_CONTEXT="512") as server:
+        assert "found" in server.cli("import", "--from", "ollama", "--dry-run").stdout
+        assert "fox:1b" not in server.cli("list").stdout
+        (row,) = map(json.loads, server.cli("import", "--from", "ollama", "--json").stdout.splitlines())
+        assert (row["name"], row["state"]) == ("fox:1b", "new")
+        assert "here already" in server.cli("import", "--from", "ollama").stdout
+        body = {"model": "fox:1b", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+        assert httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60).status_code == 200
+        assert "holds no model here" in server.cli("import", "--from", "lmstudio").stderr
+        assert server.cli("import", check=False).returncode == 2

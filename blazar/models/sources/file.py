@@ -30,12 +30,14 @@ def read_header(found: tuple[Path, ...]) -> Header:
     return header.read(found[0])
 
 
-def link(found: tuple[Path, ...], folder: Path) -> tuple[Path, ...] | None:
-    """Give the files a second name in ``folder``, at no cost in space; ``None`` where the disk cannot do that."""
+def link(found: tuple[Path, ...], folder: Path, name: str = "") -> tuple[Path, ...] | None:
+    """Give the files a second name in ``folder``, at no cost in space; ``None`` where the disk cannot do that. ``name``
+    is for one whose own says nothing.
+    """
     linked: list[Path] = []
     try:
         for path in found:
-            target = folder / path.name
+            target = folder / (name or path.name)
             os.link(path.resolve(), target)
             linked.append(target)
         files.sync_folder(folder)
