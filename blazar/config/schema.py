@@ -77,12 +77,14 @@ class Residency(Section, frozen=True):
         float, Meta(description="seconds that an idle model stays loaded; negative means forever")
     ] = 1800
     sleep_s: Annotated[
-        Seconds,
+        float,
         Meta(
+            ge=-1,
             description="seconds after which an idle model's engine lets go of its memory and stays, where it can; 0: "
-            "never. Pinned models, those of a session and those that stay forever do not sleep"
+            "never; -1: 300 with a GPU, never without. Pinned models, those of a session and those that stay forever "
+            "do not sleep",
         ),
-    ] = 300
+    ] = -1
     load_stall_s: Annotated[Seconds, Meta(description="a load that shows no progress for this long is given up")] = 120
     stop_grace_s: Annotated[Seconds, Meta(description="seconds between asking an engine to stop and killing it")] = 5
     swap_s: Annotated[

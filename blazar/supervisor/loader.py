@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from blazar.supervisor.memory import Memory
 
 _log = logging.getLogger(__name__)
+_GPU_SLEEP_S = 300.0
 
 
 class Loader:
@@ -58,7 +59,12 @@ class Loader:
 
     def instance(self, model: Model, adapter: Adapter, build: Build, need: Need, *, modest: bool) -> Instance:
         """One that waits for its load."""
-        sleep_s = 0 if model.name in self._residency.pinned else self._residency.sleep_s
+        sleep_s = self._residency.sleep_s
+        if sleep_s < 0:
+            # On a CPU, reading a conversation again costs more than the memory is worth.
+            sleep_s = _GPU_SLEEP_S if self._gpu else 0
+        if model.name in self._residency.pinned:
+            sleep_s = 0
         settings = settings_for(self._options, model, need, self._cores, gpu=self._gpu, sleep_s=sleep_s)
         settings = self._bank.given(model, build, settings)
         instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
