@@ -9,6 +9,7 @@ under a name stays until it is removed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import shutil
 from pathlib import Path
@@ -52,6 +53,17 @@ class Bank:
         folder = checkpoints.folder_of(self._folder, model.name, repr((*shape, *sizes)))
         return msgspec.structs.replace(settings, saves=str(folder))
 
+    def open(self, instance: Instance) -> None:
+        """Make the folder that the engine is told of. Where that cannot be, it runs all the same, and keeps nothing."""
+        if not instance.settings.saves:
+            return
+        try:
+            effects.private_folder(self._folder)
+            effects.private_folder(Path(instance.settings.saves))
+        except OSError as error:
+            _log.warning("the conversations of '%s' cannot be kept: %s", instance.name, error)
+            instance.settings = msgspec.structs.replace(instance.settings, saves="")
+
     # Without being asked.
 
     async def leaving(self, instance: Instance, within_s: float = _ALL_S) -> None:
@@ -60,6 +72,13 @@ class Bank:
         if not self._bound or not instance.settings.saves or all(seat.used_s <= instance.banked_s for _, seat in seats):
             return
         instance.banked_s = self._clock.monotonic_ns() / 1e9
+        try:
+            await self._keep(instance, seats, within_s)
+        except OSError as error:
+            # Nobody stays for want of a disk.
+            _log.warning("the conversations of '%s' could not be kept: %s", instance.name, error)
+
+    async def _keep(self, instance: Instance, seats: list[tuple[int, Seat]], within_s: float) -> None:
         folder = effects.private_folder(Path(instance.settings.saves))
         if shutil.disk_usage(folder).free < 2 * self._bound:
             _log.info("the conversations of '%s' are not kept: the disk is nearly full", instance.name)
@@ -80,14 +99,16 @@ class Bank:
                 await self._restore(instance, checkpoint, _SLOT_S)
         except (BadGateway, TimeoutError) as error:
             _log.warning("the conversations of '%s' could not be read back: %s", instance.name, error)
-            await asyncio.to_thread(checkpoints.discard, Path(instance.settings.saves), checkpoint)
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(checkpoints.discard, Path(instance.settings.saves), checkpoint)
 
     # By hand.
 
     async def save(self, instance: Instance, name: str) -> Checkpoint:
         """Save all that ``instance`` holds under ``name``, in place of what had that name. Raises Conflict where it
-        holds nothing, BadGateway, InsufficientStorage.
+        holds nothing or has no folder, BadGateway, InsufficientStorage.
         """
+        self._check(instance)
         folder = effects.private_folder(Path(instance.settings.saves))
         seats = [(number, seat) for number, seat in enumerate(instance.seats.seats) if seat.last is not None]
         if not seats:
@@ -103,6 +124,7 @@ class Bank:
         """Read ``name`` back into ``instance``. Raises NotFound, Conflict where it was saved from another shape,
         BadGateway.
         """
+        self._check(instance)
         checkpoint = checkpoints.read(checkpoints.manifest(Path(instance.settings.saves), name))
         if checkpoint is None:
             others = [other for other in self.of(instance.name) if other.name == name]
@@ -115,6 +137,10 @@ class Bank:
             )
         await self._restore(instance, checkpoint, _HAND_S)
         return checkpoint
+
+    def _check(self, instance: Instance) -> None:
+        if not instance.settings.saves:
+            raise Conflict(f"What '{instance.name}' has read cannot be kept: {self._folder} cannot be written to.")
 
     def of(self, model: str) -> list[Checkpoint]:
         """Those of a model, the oldest first, whatever they were saved from."""

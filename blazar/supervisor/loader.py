@@ -7,7 +7,6 @@ import itertools
 import logging
 import secrets
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blazar import hardware
@@ -106,9 +105,7 @@ class Loader:
         Raises OSError when the system cannot start one.
         """
         run = self._paths.run
-        if instance.settings.saves:
-            effects.private_folder(self._paths.sessions)
-            effects.private_folder(Path(instance.settings.saves))
+        self._bank.open(instance)
         instance.secret = secrets.token_urlsafe(24)
         plan = instance.adapter.launch(
             instance.model,

@@ -165,3 +165,18 @@ def test_the_command_line(server: Server) -> None:
     missing = server.cli("session", "restore", "other", "one", check=False)
     assert missing.returncode == 1
     assert "no checkpoint 'one' of 'other'" in missing.stderr.lower() or "checkpoint 'one'" in missing.stderr
+
+
+def test_a_disk_that_takes_nothing_keeps_nobody_in_memory(server: Server) -> None:
+    talk = Talk(server, "storks")
+    talk.turn()
+    sessions = server.home / "data" / "sessions"
+    for path in sorted(sessions.rglob("*"), reverse=True):
+        path.rmdir()
+    sessions.rmdir()
+    sessions.write_text("a file where a folder should be")
+    evict(server)
+    assert httpx.get(f"{server.url}/api/ps").json()["models"] == []
+    assert "could not be kept" in server.log.read_text()
+    assert talk.turn() == 0, "it is loaded and answers"
+    assert act(server, "save", "x").status_code == 409
