@@ -20,6 +20,7 @@ import msgspec
 from blazar.errors import BadGateway, Conflict, InsufficientStorage, NotFound
 from blazar.models import checkpoints
 from blazar.models.checkpoints import AUTO, Checkpoint, Saved
+from blazar.models.files import full_disk_told
 from blazar.supervisor import effects, probe
 from blazar.supervisor.seats import Seating
 
@@ -115,7 +116,8 @@ class Bank:
             raise Conflict(f"'{instance.name}' holds no conversation that could be saved.")
         if (free := shutil.disk_usage(folder).free) < 2 * self._bound:
             raise InsufficientStorage(f"The checkpoint '{name}'", 2 * self._bound, free, str(folder))
-        checkpoint = await self._save(instance, name, seats, _HAND_S, _HAND_S)
+        with full_disk_told(folder, f"The checkpoint '{name}'", lambda: 0):
+            checkpoint = await self._save(instance, name, seats, _HAND_S, _HAND_S)
         if not checkpoint.slots:
             raise BadGateway(f"The engine that runs '{instance.name}' saved nothing.")
         return checkpoint
