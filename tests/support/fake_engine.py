@@ -65,7 +65,8 @@ class Sleep:
         if self.asleep:
             if self.conduct.get("wake") == "fails":
                 say("srv  load_model: failed to reload model after sleeping")
-                os.kill(os.getpid(), signal.SIGABRT)
+                # In this thread, at once: another would let it go on for a moment.
+                os.abort()
             load(self.conduct)
         self.worked = time.monotonic()
 
