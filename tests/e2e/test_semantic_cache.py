@@ -30,6 +30,10 @@ def server(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[Ser
     }
     models = {"tiny": tiny, "embedder": folder / "embedder.gguf"}
     with serving(folder / "home", models, **settings) as running:
+        # Nobody waits long for a vector, and a slow machine loads slowly.
+        for name in models:
+            asked = {"model": name, "wait": True}
+            assert httpx.post(f"{running.url}/api/warm", json=asked, headers=key("ann"), timeout=60).status_code == 200
         yield running
 
 
