@@ -48,7 +48,8 @@ def key(name: str) -> dict[str, str]:
 
 def ask(server: Server, text: str, path: str = "/v1/chat/completions", by: str = "ann", **more: Any) -> httpx.Response:
     headers = {**key(by), CACHE: "on", **more.pop("headers", {})}
-    said = {"messages": [{"role": "user", "content": text}], "max_tokens": 8}
+    # Determined: what a model of chance writes into a call may be no call.
+    said = {"messages": [{"role": "user", "content": text}], "max_tokens": 8, "temperature": 0}
     body = {"model": "tiny", "stream": False, **said, **more}
     return httpx.post(f"{server.url}{path}", json=body, headers=headers, timeout=60)
 
