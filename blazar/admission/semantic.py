@@ -21,7 +21,9 @@ LARGEST = 256 * 1024
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One that was given: ``body`` as it was sent, the ``trace`` of its request, and when (monotonic nanoseconds)."""
+    """One that was given: its ``kind`` (see :func:`kind_of`), the ``body`` as it was sent, the ``trace`` of its
+    request, and when (monotonic nanoseconds).
+    """
 
     kind: bytes
     body: bytes

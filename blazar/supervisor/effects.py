@@ -63,18 +63,15 @@ def send(pid: int, number: signal.Signals) -> bool:
     return True
 
 
-def allow_many_files() -> int:
-    """Let this process, and those that start from here, open as many files as the system grants; how many that is.
+def allow_many_files() -> None:
+    """Let this process, and those that start from here, open as many files as the system grants.
 
     Each stream takes two, and what shells give is often 1,024.
     """
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if most == resource.RLIM_INFINITY else min(most, _FILES)
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-        return wanted
-    return soft
 
 
 def ignore(number: signal.Signals) -> None:

@@ -14,6 +14,7 @@ from blazar.errors import (
     AllSlotsBusy,
     BadRequest,
     BlazarError,
+    Conflict,
     EngineCrashed,
     InsufficientMemory,
     NotFound,
@@ -46,8 +47,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOCK_S = 5.0
-# Who stops Blazar waits.
-_HASTE_S = 2.0
+_HASTE_S = 2.0  # who stops Blazar waits
 
 
 class Fleet:
@@ -126,10 +126,10 @@ class Fleet:
 
         ``context`` (tokens) is the least that will do; ``embeds`` wants vectors of a model that generates, ``sees`` its
         projector. An instance with less is replaced when nobody uses it. ``session`` keeps it there for a while. For
-        who is ``modest`` nobody is sent away. Cancelling this leaves the load to the others, or to itself.
+        who is ``modest`` nobody is sent away and nothing loaded anew. Cancelling leaves the load to others, or itself.
 
         Raises EngineCrashed, ModelLoadTimeout, InsufficientMemory, ModelTooLarge, EngineCircuitOpen,
-        ModelUnsupportedEngine, AllSlotsBusy, BadRequest, NotFound, ShuttingDown.
+        ModelUnsupportedEngine, AllSlotsBusy, BadRequest, Conflict, NotFound, ShuttingDown.
         """
         need = Need(context_asked(model, context), embeds, sees)
         while True:
@@ -142,6 +142,8 @@ class Fleet:
                 await self._begin(model, need, modest=modest)
             elif instance.draining or instance.state not in {State.READY, State.SLEEPING}:
                 await self._moved(instance)
+            elif modest and not need.met_by(instance.settings):
+                raise Conflict(f"'{model.name}' is in memory for another use, and is not loaded anew for this.")
             elif not need.met_by(instance.settings):
                 await self._drain(instance, need)
             elif need.context > instance.context:

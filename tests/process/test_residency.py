@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from blazar.config.schema import Config
-from blazar.errors import InsufficientMemory, ModelTooLarge
+from blazar.errors import Conflict, InsufficientMemory, ModelTooLarge
 from blazar.supervisor.fleet import Fleet
 from tests.support.fleets import GB, Fakes, SmallMachine, Told, eventually, exists, fails, fleet_of
 
@@ -306,3 +306,18 @@ async def test_who_waits_first_loads_first(home: Path, fakes: Fakes, faked: Conf
         lease.release()
         async with asyncio.timeout(5):
             (await small).release()
+
+
+async def test_for_who_is_modest_nobody_is_sent_away_and_nothing_loaded_anew(
+    home: Path, fakes: Fakes, faked: Config
+) -> None:
+    machine = small_machine(15)
+    async with fleet_of(home, faked, machine) as (fleet, told):
+        watch(machine, fleet)
+        a, b = (fakes(name, size=10 * GB) for name in "ab")
+        (await fleet.ensure_ready(a)).release()
+        await fails(fleet.ensure_ready(b, modest=True), InsufficientMemory)
+        await fails(fleet.ensure_ready(a, embeds=True, modest=True), Conflict)
+        assert told.of("instance.unload") == []
+        (await fleet.ensure_ready(b)).release()
+        assert reasons(told, "a") == ["made room for b"]
