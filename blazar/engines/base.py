@@ -14,9 +14,16 @@ if TYPE_CHECKING:
     from blazar.models.catalogue import Model
 
 
+# The vendors of the GPUs that a backend reaches; those that are not named reach any.
+VENDORS = {"CUDA": "nvidia", "ROCm": "amd", "Metal": "apple", "MTL": "apple", "MUSA": "mthreads", "CANN": "huawei"}
+# Backends whose runtime can be told by id which GPUs to show.
+TOLD = {"CUDA": "CUDA_VISIBLE_DEVICES", "ROCm": "ROCR_VISIBLE_DEVICES"}
+
+
 class Build(msgspec.Struct, frozen=True, kw_only=True):
     """One installed build of an engine. ``path`` is the program, or for the channel ``pypi`` the interpreter that has
-    the package. ``flags`` are the options that its help page names, empty when it was never probed.
+    the package. ``flags`` are the options that its help page names, empty when it was never probed; ``backends`` what
+    it can reach GPUs with on this machine, as in ``CUDA``.
     """
 
     kind: str
@@ -25,13 +32,19 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     version: str = ""
     flags: frozenset[str] = frozenset()
+    backends: frozenset[str] = frozenset()
     fingerprint: str = ""
     active: bool = False
+
+    def reaches(self, vendor: str) -> bool:
+        """It has a backend for the GPUs of ``vendor``."""
+        return any(VENDORS.get(backend, vendor) == vendor for backend in self.backends)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one model is to run. ``context`` is in tokens per slot; ``prompt_cache`` in bytes; ``batch`` in tokens of a
-    prompt that are decoded in one go; ``gpu_layers`` -1 means as many as fit; ``embeds``: a model that generates gives
+    prompt that are decoded in one go; ``gpu_layers`` -1 means as many as fit, and ``parts`` how many of them each of
+    ``devices`` (ids of GPUs, none: any) has; ``embeds``: a model that generates gives
     vectors too; ``projector``: the file that lets it see, or nothing; ``sleep_s``: seconds without work after which the
     engine lets go of the model and keeps running, 0 for never; ``saves``: the folder for what slots hold, or nothing.
     """
@@ -41,6 +54,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     batch: int = 2048
     gpu_layers: int = -1
+    devices: tuple[str, ...] = ()
+    parts: tuple[int, ...] = ()
     cache_type: str = "f16"
     prompt_cache: int = 0
     embeds: bool = False

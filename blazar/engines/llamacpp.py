@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from blazar.engines.base import Address, Build, Failure, LaunchPlan, Settings
+from blazar.engines.base import TOLD, Address, Build, Failure, LaunchPlan, Settings
 
 if TYPE_CHECKING:
     from blazar.models.catalogue import Model
@@ -97,7 +97,7 @@ class LlamaCpp:
         known = [option for option in wanted if not build.flags or option[0] in build.flags]
         return LaunchPlan(
             argv=(*self.command(build), *(word for option in known for word in option)),
-            env=_environment(secret, scratch),
+            env=_environment(secret, scratch) | _gpus(build, settings),
             cwd=scratch,
             alias=alias,
             address=address,
@@ -152,6 +152,7 @@ def _size(model: Model, settings: Settings) -> list[tuple[str, ...]]:
         # An open connection holds one of these threads, and pooled ones stay open between requests.
         ("--threads-http", str(2 * settings.slots + 8)),
         ("--n-gpu-layers", layers),
+        *([("--tensor-split", ",".join(map(str, settings.parts)))] if settings.parts else []),
         ("--fit", "off"),
         ("--flash-attn", "auto"),
         ("--cache-type-k", settings.cache_type),
@@ -211,6 +212,15 @@ def _environment(secret: str, scratch: Path) -> dict[str, str]:
         "XDG_CONFIG_HOME": str(scratch),
         "LLAMA_CACHE": str(scratch),
     }
+
+
+def _gpus(build: Build, settings: Settings) -> dict[str, str]:
+    """The GPUs that a child may see, in the order of its ``tensor_split``. One that uses none would still take some
+    hundred MiB of the first.
+    """
+    seen = ",".join(settings.devices) if settings.gpu_layers else "-1"
+    shown = {variable: seen for backend, variable in TOLD.items() if backend in build.backends and seen}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **shown}
 
 
 def _signal_name(number: int) -> str:

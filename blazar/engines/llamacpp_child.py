@@ -32,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="llamacpp_child", allow_abbrev=False, description="llama-server's options, served by xllamacpp"
     )
     parser.add_argument("--version", action="store_true")
+    parser.add_argument("--list-devices", action="store_true")
     parser.add_argument("-m", "--model", default="")
     parser.add_argument("-a", "--alias", default="")
     parser.add_argument("--host", default="127.0.0.1")
@@ -46,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-tb", "--threads-batch", type=int, default=-1)
     parser.add_argument("--threads-http", type=int, default=-1)
     parser.add_argument("-ngl", "--n-gpu-layers", default="auto")
+    parser.add_argument("-ts", "--tensor-split", type=_shares, default=[])
     parser.add_argument("-fit", "--fit", choices=("on", "off"), default="off")
     parser.add_argument("-fa", "--flash-attn", choices=tuple(_SWITCH_VALUES), default="auto")
     parser.add_argument("-ctk", "--cache-type-k", default="f16")
@@ -76,6 +78,8 @@ def _params(module: Any, options: argparse.Namespace) -> Any:
     params.cpuparams_batch.n_threads = options.threads_batch
     params.n_threads_http = options.threads_http
     params.n_gpu_layers = {"auto": -1, "all": -2}.get(options.n_gpu_layers) or int(options.n_gpu_layers)
+    if options.tensor_split:
+        params.tensor_split = [*options.tensor_split, *params.tensor_split[len(options.tensor_split) :]]
     params.fit_params = options.fit == "on"
     params.flash_attn_type = {
         "on": module.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED,
@@ -98,6 +102,19 @@ def _params(module: Any, options: argparse.Namespace) -> Any:
     if options.slot_save_path:
         params.slot_save_path = options.slot_save_path.rstrip("/") + "/"
     return params
+
+
+def _shares(text: str) -> list[float]:
+    return [float(word) for word in text.split(",")]
+
+
+def _list_devices(module: Any) -> None:
+    """As llama-server does it: whatever is no processor."""
+    sys.stdout.write("Available devices:\n")
+    for device in module.get_device_info():
+        if device["type"] != module.ggml_backend_dev_type.GGML_BACKEND_DEVICE_TYPE_CPU:
+            total, free = device["memory_total"] >> 20, device["memory_free"] >> 20
+            sys.stdout.write(f"  {device['name']}: {device['description']} ({total} MiB, {free} MiB free)\n")
 
 
 def _cache_type(module: Any, name: str) -> Any:
@@ -130,6 +147,9 @@ def main() -> None:
     os.environ.pop("LLAMA_SERVER_ROUTER_PORT", None)
     import xllamacpp  # noqa: PLC0415  (not needed for the help page)
 
+    if options.list_devices:
+        _list_devices(xllamacpp)
+        return
     try:
         server = xllamacpp.Server(_params(xllamacpp, options))
     except (RuntimeError, ValueError, TypeError) as error:

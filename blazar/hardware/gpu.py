@@ -7,7 +7,8 @@ import msgspec
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """``index`` is the vendor's; ``id`` stays the same over restarts. ``total`` and ``free`` in bytes, as they were
-    when it was probed. ``capability`` is the compute capability, such as ``9.0``; empty where a vendor has none.
+    when it was probed; ``unified``: it works in main memory and has none of its own. ``capability`` is the compute
+    capability, such as ``9.0``; empty where a vendor has none.
     """
 
     vendor: str
@@ -18,3 +19,4 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     free: int
     driver: str = ""
     capability: str = ""
+    unified: bool = False

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import os
+
 import msgspec
 
-from blazar.hardware import cpu, memory, nvidia
+from blazar.hardware import amd, apple, cpu, memory, nvidia
 from blazar.hardware.cpu import Cpu
 from blazar.hardware.gpu import Gpu
 from blazar.hardware.memory import Memory
@@ -40,5 +43,16 @@ def usable_cores() -> int:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs that can be planned with."""
-    return nvidia.probe()
+    """The GPUs that can be planned with, as they are now."""
+    seen = nvidia.visible(_driver().gpus(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return seen + amd.probe() + apple.probe()
+
+
+def gpu_memory_of(pid: int) -> dict[str, int] | None:
+    """Bytes that a process holds, by the ids of the GPUs; None where nobody says."""
+    return _driver().held(pid)
+
+
+@functools.cache
+def _driver() -> nvidia.Driver:
+    return nvidia.Driver.open()

@@ -67,10 +67,7 @@ def grid(
                             host[c, s, t, g] = base + projector
                             device[c, s, t, g] = 0
                             continue
-                        first = max(count - gpu_layers[g], 0)
+                        first = max(count + 1 - gpu_layers[g], 0)
                         kept = weights[first] + n * cache[first]
-                        host[c, s, t, g] = base - kept
-                        device[c, s, t, g] = kept + compute + projector + runtime
-                        if gpu_layers[g] > count:
-                            host[c, s, t, g] -= moved
-                            device[c, s, t, g] += output
+                        host[c, s, t, g] = base - kept - moved
+                        device[c, s, t, g] = kept + output + compute + projector + runtime

@@ -49,6 +49,21 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
 
 
+class Pieces(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of one model as it is to run. ``host`` is all of it in main memory; ``layers`` has weights and cache of
+    each; ``output`` comes after the last one, and ``moved`` is the part of it that main memory then has no more;
+    ``each`` is what every GPU in use needs besides. ``whole``: nobody knows what its layers take, it goes in one.
+    """
+
+    host: int
+    layers: tuple[int, ...] = ()
+    output: int = 0
+    moved: int = 0
+    each: int = DEVICE
+    projector: int = 0
+    whole: bool = True
+
+
 class Constants(msgspec.Struct, frozen=True, kw_only=True):
     """What does not depend on context, slots, cache type or placement. Bytes.
 
@@ -93,23 +108,20 @@ def footprint(
     """What ``header``'s model takes with ``slots`` slots of ``context`` tokens each.
 
     ``cache_type`` is one name, or one for keys and one for values as in ``q8_0/q4_0``. ``gpu_layers`` counts from the
-    last layer down; one more than there are layers puts the output on the GPU too. ``projector`` is its file's size.
-    Raises ConfigError for a cache type that does not exist and for numbers out of all bounds.
+    end, and the output is the first of them. ``projector`` is its file's size. Raises ConfigError for a cache type that
+    does not exist and for numbers out of all bounds.
     """
-    check(context, slots)
-    key_bytes, value_bytes = cache_bytes(cache_type)
     fixed, found = constants(header), layers(header)
     stack = found or ()
-    caches = [slots * _cache(layer, context, key_bytes, value_bytes) for layer in stack]
+    caches = _caches(stack, context, slots, cache_type)
     compute = fixed.activations + _masks(stack, context) + slots * fixed.logits
     weights = header.tensor_bytes
     reserve = fixed.reserve
     device = 0
     if gpu_layers:
-        first = max(len(stack) - gpu_layers, 0)
-        last = gpu_layers > len(stack)
-        weights += fixed.output - fixed.moved if last else 0
-        device = sum(layer.weights for layer in stack[first:]) + sum(caches[first:]) + (fixed.output if last else 0)
+        first = max(len(stack) + 1 - gpu_layers, 0)
+        weights += fixed.output - fixed.moved
+        device = sum(layer.weights for layer in stack[first:]) + sum(caches[first:]) + fixed.output
         device += compute + projector + DEVICE
         compute *= 2
         reserve += DEVICE
@@ -123,6 +135,22 @@ def footprint(
         total=weights + kv + compute + projector + reserve,
         device=device,
         complete=found is not None,
+    )
+
+
+def pieces(header: Header, context: int, slots: int, cache_type: str, *, projector: int = 0) -> Pieces:
+    """The same bytes as :func:`footprint` has, cut so that they can be spread over GPUs. Raises as that does."""
+    fixed, found = constants(header), layers(header)
+    stack = found or ()
+    caches = _caches(stack, context, slots, cache_type)
+    return Pieces(
+        host=footprint(header, context, slots, cache_type, projector=projector).total,
+        layers=tuple(layer.weights + cache for layer, cache in zip(stack, caches, strict=True)),
+        output=fixed.output,
+        moved=fixed.moved,
+        each=fixed.activations + _masks(stack, context) + slots * fixed.logits + DEVICE,
+        projector=projector,
+        whole=found is None,
     )
 
 
@@ -149,6 +177,12 @@ def check(context: int, slots: int) -> None:
         raise ConfigError(f"A context of {context} tokens is out of bounds; it is from 1 to {_MOST_TOKENS}.")
     if not 1 <= slots <= _MOST_SLOTS:
         raise ConfigError(f"{slots} slots are out of bounds; there are from 1 to {_MOST_SLOTS}.")
+
+
+def _caches(stack: tuple[Layer, ...], context: int, slots: int, cache_type: str) -> list[int]:
+    check(context, slots)
+    key_bytes, value_bytes = cache_bytes(cache_type)
+    return [slots * _cache(layer, context, key_bytes, value_bytes) for layer in stack]
 
 
 def _round(tokens: int) -> int:

@@ -9,7 +9,7 @@ import msgspec
 from blazar.errors import NotFound
 from blazar.store.connection import Connection
 
-_COLUMNS = "kind, tag, channel, path, version, flags, fingerprint, active, added_ns"
+_COLUMNS = "kind, tag, channel, path, version, flags, backends, fingerprint, active, added_ns"
 
 
 class BuildRow(msgspec.Struct, frozen=True):
@@ -21,6 +21,7 @@ class BuildRow(msgspec.Struct, frozen=True):
     path: str
     version: str
     flags: tuple[str, ...]
+    backends: tuple[str, ...]
     fingerprint: str
     active: bool
     added_ns: int
@@ -52,7 +53,7 @@ class BuildRows:
         """Insert or replace a build; an active one takes the place of the active one of its kind."""
         values = (
             row.kind, row.tag, row.channel, row.path, row.version, msgspec.json.encode(row.flags).decode(),
-            row.fingerprint, row.active, row.added_ns,
+            msgspec.json.encode(row.backends).decode(), row.fingerprint, row.active, row.added_ns,
         )  # fmt: skip
         with self._connection.write() as db:
             if row.active:
@@ -75,11 +76,11 @@ class BuildRows:
 
 def _row(values: tuple[Any, ...]) -> BuildRow:
     facts = dict(zip(_COLUMNS.split(", "), values, strict=True))
-    flags, active = facts.pop("flags"), facts.pop("active")
-    return BuildRow(**facts, flags=_flags(flags), active=bool(active))
+    flags, backends, active = facts.pop("flags"), facts.pop("backends"), facts.pop("active")
+    return BuildRow(**facts, flags=_words(flags), backends=_words(backends), active=bool(active))
 
 
-def _flags(text: str) -> tuple[str, ...]:
+def _words(text: str) -> tuple[str, ...]:
     # A row that was edited by hand must not take the list down: without flags, the build is probed again.
     try:
         return msgspec.json.decode(text, type=tuple[str, ...])

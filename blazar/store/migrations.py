@@ -120,5 +120,11 @@ _KEYS = (
     "ALTER TABLE files ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS, _BATCHES, _KEYS)
+_GPUS = (
+    "ALTER TABLE builds ADD COLUMN backends TEXT NOT NULL DEFAULT '[]'",
+    "ALTER TABLE measures ADD COLUMN gpu_layers INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE measures ADD COLUMN device_bytes INTEGER NOT NULL DEFAULT 0",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS, _BATCHES, _KEYS, _GPUS)
 """Step ``n`` (from 1) leads from ``user_version`` n - 1 to n; the statements of one step are one transaction."""

@@ -27,7 +27,7 @@ from blazar.supervisor.health import Health
 from blazar.supervisor.instance import Instance, InstanceView, Lease
 from blazar.supervisor.loader import Loader
 from blazar.supervisor.lock import Lock
-from blazar.supervisor.memory import HostMemory, Memory
+from blazar.supervisor.memory import HostMemory, Memory, held
 from blazar.supervisor.outlook import Outlook
 from blazar.supervisor.room import Room
 from blazar.supervisor.seats import Seats
@@ -170,9 +170,7 @@ class Fleet:
         """Every instance now, the oldest first."""
         now_ns, now_s = self._clock.time_ns(), self._now()
         return tuple(
-            instance.view(
-                None if (left_s := self._stay.left_s(instance)) is None else now_ns + int(left_s * 1e9), now_s
-            )
+            instance.view(self._stay.expires_ns(instance, now_ns), now_s, held(self._memory, instance))
             for instance in self._instances.values()
         )
 
@@ -383,7 +381,7 @@ class Fleet:
         failure, error = instance.crash()
         if failure.cause == "memory" and instance.state is State.LOADING:
             holders = [other.name for other in self._instances.values() if other is not instance]
-            return InsufficientMemory(instance.name, instance.need, self._memory.available(), holders)
+            return InsufficientMemory(instance.name, instance.layout.total, self._memory.available(), holders)
         self._circuits.crashed((instance.name, instance.build.tag), self._now(), error.last_lines)
         return error
 

@@ -166,7 +166,7 @@ class Health:
         for instance in self._house.tenants():
             if instance.state is not State.READY or not most:
                 continue
-            grown = instance.resident_bytes - max(instance.need, instance.began_bytes)
+            grown = instance.resident_bytes - max(instance.layout.host, instance.began_bytes)
             if grown > most and self._house.drain(instance, f"has grown by {grown / 1e9:.1f} GB"):
                 _log.warning("the engine that runs '%s' has grown by %.1f GB", instance.name, grown / 1e9)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from blazar.engines.base import Adapter, Address, Build, Failure, Settings
 from blazar.errors import BlazarError, EngineCrashed
+from blazar.memory.footprint import Pieces
+from blazar.memory.layouts import HOST, Layout, Seen
 from blazar.supervisor import effects
 from blazar.supervisor.effects import Stat
 from blazar.supervisor.process import Child
@@ -28,7 +30,7 @@ _TELLING = 0.05
 class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
     """An instance at one moment. Times are civil nanoseconds; ``expires_at_ns`` is ``None`` for "never"; ``progress``
     is 0 to 1 while loading, and ``eta_s`` the seconds that are left of that, where they are known; ``reason`` says why
-    it waits or leaves.
+    it waits or leaves; ``gpus`` are the ids of those that have ``gpu_layers`` of it, -1 for all.
     """
 
     name: str
@@ -45,7 +47,10 @@ class InstanceView(msgspec.Struct, frozen=True, kw_only=True):
     context: int
     in_flight: int
     resident_bytes: int
+    total_bytes: int
     vram_bytes: int
+    gpu_layers: int
+    gpus: tuple[str, ...]
     loaded_ns: int
     load_duration_ns: int
     last_used_ns: int
@@ -79,9 +84,10 @@ class Instance:
         self.context = settings.context
         self.slots = settings.slots
         self.child: Child | None = None
-        # Bytes that it was given room for, and whether it took that much before or was planned to.
-        self.need = 0
-        self.measured = False
+        # What it takes, what was seen of that before, and where it was given room.
+        self.pieces = Pieces(host=0)
+        self.seen: Seen | None = None
+        self.layout = Layout(need={})
         self.began_bytes = 0
         # Nobody is sent away for it.
         self.modest = False
@@ -189,13 +195,17 @@ class Instance:
         failure = self.adapter.classify(lines, self.child.code)
         return failure, EngineCrashed(self.name, self.fault or failure.how, self.adapter.telling(lines, _LAST_WORDS))
 
-    def tenancy(self) -> tuple[int, int]:
-        """``(room, growth)``: bytes that come free when it goes, and promised bytes that it has not taken yet."""
-        resident = self.resident_bytes
+    def tenancy(self, held: Mapping[str, int] | None) -> tuple[dict[str, int], dict[str, int]]:
+        """``(room, growth)`` by pool: bytes that come free when it goes, and promised bytes that it has not taken yet.
+        ``held`` is what it has of each GPU now, where that is known.
+        """
+        taken = {HOST: self.resident_bytes, **(held or {})}
         if self.state is State.SLEEPING:
-            return resident, 0
-        growth = max(0, self.need - resident) if self.state is State.LOADING else 0
-        return max(resident, self.need), growth
+            return taken, {}
+        room = {pool: max(taken.get(pool, 0), need) for pool, need in self.layout.need.items()}
+        if self.state is not State.LOADING:
+            return taken | room, {}
+        return taken | room, {pool: need - taken.get(pool, 0) for pool, need in room.items()}
 
     def mapped_bytes(self) -> int:
         """Bytes of its weights that are file pages, which the kernel counts as available though they are in use."""
@@ -210,8 +220,32 @@ class Instance:
             return took_s * (1 - self.progress) / self.progress
         return max(0.0, self.usual_s - took_s) if self.usual_s else None
 
-    def view(self, expires_at_ns: int | None, now_s: float) -> InstanceView:
+    @property
+    def unified(self) -> bool:
+        """It is on a GPU that works in main memory."""
+        return bool(self.layout.devices) and self.layout.host == self.layout.total
+
+    def on_gpus(self, held: Mapping[str, int] | None) -> int:
+        """Bytes that it has of all GPUs: as ``held`` says, else what it was planned to take once it has loaded."""
+        if held is not None:
+            return sum(held.values())
+        there = self.state in {State.READY, State.STOPPING}
+        if there and self.unified:
+            return self.resident_bytes
+        return self.layout.total - self.layout.host if there else 0
+
+    def place(self, layout: Layout) -> None:
+        """It loads, and there."""
+        self.layout = layout
+        self.settings = msgspec.structs.replace(
+            self.settings, gpu_layers=layout.layers, devices=layout.devices, parts=layout.parts
+        )
+        self.reason = ""
+        self.to(State.LOADING)
+
+    def view(self, expires_at_ns: int | None, now_s: float, held: Mapping[str, int] | None) -> InstanceView:
         """A snapshot."""
+        resident, vram = self.resident_bytes, self.on_gpus(held)
         return InstanceView(
             name=self.name,
             model=self.model,
@@ -226,8 +260,11 @@ class Instance:
             slots=self.slots,
             context=self.context,
             in_flight=self.in_flight,
-            resident_bytes=self.resident_bytes,
-            vram_bytes=0,
+            resident_bytes=resident,
+            total_bytes=resident + (0 if self.unified else vram),
+            vram_bytes=vram,
+            gpu_layers=self.layout.layers,
+            gpus=self.layout.devices,
             loaded_ns=self.loaded_ns,
             load_duration_ns=self.load_duration_ns,
             last_used_ns=self.last_used_ns,

@@ -13,11 +13,13 @@ from blazar import hardware
 from blazar.engines.base import Adapter, Build
 from blazar.engines.install.builds import installed
 from blazar.engines.routing import choose
+from blazar.memory.layouts import Seen
 from blazar.store.measures import MeasureRow
 from blazar.supervisor import effects, ports, sweep
 from blazar.supervisor.files import log_name
 from blazar.supervisor.instance import Instance
 from blazar.supervisor.loading import until_awake, until_ready
+from blazar.supervisor.memory import held
 from blazar.supervisor.process import Child
 from blazar.supervisor.seats import Seats
 from blazar.supervisor.settings import Need, settings_for
@@ -48,7 +50,7 @@ class Loader:
         self._memory = memory
         self._adapters = adapters
         self._bank = bank
-        self._cores, self._gpu = hardware.usable_cores(), bool(hardware.gpus())
+        self._cores = hardware.usable_cores()
         self._generations = itertools.count(1)
 
     async def route(self, model: Model) -> tuple[Adapter, Build]:
@@ -58,29 +60,24 @@ class Loader:
 
     def instance(self, model: Model, adapter: Adapter, build: Build, need: Need, *, modest: bool) -> Instance:
         """One that waits for its load."""
+        gpu = bool(build.backends and self._options.gpu_layers)
         sleep_s = self._residency.sleep_s
         if sleep_s < 0:
             # On a CPU, reading a conversation again costs more than the memory is worth.
-            sleep_s = _GPU_SLEEP_S if self._gpu else 0
+            sleep_s = _GPU_SLEEP_S if gpu else 0
         if model.name in self._residency.pinned:
             sleep_s = 0
-        settings = settings_for(self._options, model, need, self._cores, gpu=self._gpu, sleep_s=sleep_s)
+        settings = settings_for(self._options, model, need, self._cores, gpu=gpu, sleep_s=sleep_s)
         settings = self._bank.given(model, build, settings)
         instance = Instance(model, adapter, build, settings, next(self._generations), secrets.token_hex(6))
         instance.keep_alive_s = min(self._residency.keep_alive_s, LONGEST_S)
-        instance.need, instance.modest = self._need(instance), modest
-        return instance
-
-    def _need(self, instance: Instance) -> int:
-        """Bytes: what the planner says, or what it took the last time when it ran like this, if that was more."""
-        settings = instance.settings
-        planned = self._memory.need(instance.model, settings)
-        row = self._store.measures.get(instance.name, instance.kind, instance.build.tag)
+        instance.modest = modest
+        instance.pieces = self._memory.pieces(model, settings)
+        row = self._store.measures.get(instance.name, instance.kind, build.tag)
         instance.usual_s = row.load_seconds if row is not None else 0.0
-        instance.measured = row is not None and (row.context, row.slots) == (settings.context, settings.slots)
-        if row is not None and instance.measured:
-            return max(planned, row.resident_bytes + settings.prompt_cache)
-        return planned
+        if row is not None and (row.context, row.slots) == (settings.context, settings.slots):
+            instance.seen = Seen(row.gpu_layers, row.resident_bytes + settings.prompt_cache, row.device_bytes)
+        return instance
 
     async def bring(
         self, instance: Instance, ended: Callable[[], None], progressed: Callable[[float | None], None]
@@ -141,6 +138,8 @@ class Loader:
                 resident_bytes=instance.resident_bytes,
                 load_seconds=instance.load_duration_ns / 1e9,
                 measured_ns=instance.loaded_ns,
+                gpu_layers=instance.layout.layers,
+                device_bytes=instance.on_gpus(held(self._memory, instance)),
             )
         )
 

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from blazar import hardware
 from blazar.errors import BadModelFile
-from blazar.memory.footprint import footprint
+from blazar.memory.footprint import Pieces, pieces
 
 if TYPE_CHECKING:
     from blazar.engines.base import Settings
+    from blazar.hardware import Gpu
     from blazar.models.catalogue import Model
     from blazar.models.header import Header
+    from blazar.supervisor.instance import Instance
 
 
 class Memory(Protocol):
     """The view of memory that the fleet plans with. Bytes; read anew at each call."""
 
     def available(self) -> int:
-        """What can be taken without taking it from anyone."""
+        """What can be taken of main memory without taking it from anyone."""
 
     def total(self) -> int:
-        """What there is in all."""
+        """What there is of it in all."""
 
-    def need(self, model: Model, settings: Settings) -> int:
-        """What ``model`` will take with ``settings``."""
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs with what is free of each."""
+
+    def of(self, pid: int) -> Mapping[str, int] | None:
+        """What a process has of each GPU, by their ids; ``None`` where nobody says."""
+
+    def pieces(self, model: Model, settings: Settings) -> Pieces:
+        """What ``model`` will take with ``settings``, wherever it goes."""
+
+
+def held(memory: Memory, instance: Instance) -> Mapping[str, int] | None:
+    """What an instance has of each GPU, where that is known. Of one that uses none, nobody is asked."""
+    return memory.of(instance.pid) if instance.layout.devices and instance.pid else None
 
 
 class HostMemory:
-    """The RAM of the machine within its control groups, and models by what their headers say."""
+    """The RAM of the machine within its control groups, its GPUs, and models by what their headers say."""
 
     def __init__(self, header: Callable[[Model], Header]) -> None:
         self._header = header
@@ -42,12 +56,24 @@ class HostMemory:
         """What there is, or what the control group grants."""
         return hardware.total_memory()
 
-    def need(self, model: Model, settings: Settings) -> int:
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Those that this process may see."""
+        return hardware.gpus()
+
+    def of(self, pid: int) -> Mapping[str, int] | None:
+        """As the driver counts it. In a container it may know the process by another number: that is no answer."""
+        found = hardware.gpu_memory_of(pid)
+        return found if found and any(found.values()) else None
+
+    def pieces(self, model: Model, settings: Settings) -> Pieces:
         """Weights, cache of all slots, buffers and process; the size and a tenth where the header cannot be read."""
         try:
-            return footprint(
-                self._header(model), settings.context, settings.slots, cache_type=settings.cache_type
-            ).total
+            projector = Path(settings.projector).stat().st_size if settings.projector else 0
+        except OSError:
+            projector = 0
+        try:
+            header = self._header(model)
+            return pieces(header, settings.context, settings.slots, settings.cache_type, projector=projector)
         except BadModelFile:
             # The engine will say what is wrong with it, if anything is.
-            return model.size * 11 // 10
+            return Pieces(host=model.size * 11 // 10 + projector, projector=projector)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from blazar.memory.layouts import Layout
 from blazar.supervisor.settings import Need
 
 if TYPE_CHECKING:
@@ -19,14 +21,14 @@ class Outlook:
         self._loader = loader
         self._room = room
 
-    def budget(self) -> int:
-        """Bytes that models may hold together."""
+    def budget(self) -> dict[str, int]:
+        """Bytes by pool that models may hold together."""
         return self._room.budget()
 
-    async def estimate(self, model: Model) -> tuple[int, bool]:
-        """Bytes that ``model`` would take with its usual settings, and whether they were measured before. Raises what
-        routing raises.
+    async def estimate(self, model: Model, reach: Mapping[str, int]) -> tuple[list[Layout], bool]:
+        """Where ``model`` would go with its usual settings if it could have ``reach``, the best first, and whether what
+        it takes was measured before. Raises what routing raises.
         """
         adapter, build = await self._loader.route(model)
         instance = self._loader.instance(model, adapter, build, Need(), modest=False)
-        return instance.need, instance.measured
+        return self._room.layouts(instance, reach), instance.seen is not None

@@ -10,12 +10,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
+from blazar.engines.base import TOLD
 from blazar.errors import InsufficientMemory, ModelTooLarge
-from blazar.supervisor.policy import Decision, Tenant, decide
+from blazar.memory.layouts import HOST, Device, Layout, layouts
+from blazar.supervisor.memory import held
+from blazar.supervisor.policy import Decision, Tenant, choose
 from blazar.supervisor.state import State
 from blazar.supervisor.wake import Wake
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from blazar.clock import Clock
     from blazar.config.schema import Residency
     from blazar.supervisor.instance import Instance
@@ -61,8 +68,8 @@ class Room:
         self.freed = Wake()
 
     async def make(self, instance: Instance, wait_s: float) -> None:
-        """Return when ``instance``, which needs ``instance.need`` bytes, may load; it is in state LOADING from that
-        moment, and its need counts for everybody else.
+        """Return when ``instance`` may load, in ``instance.layout``; it is in state LOADING from that moment, and what
+        it needs counts for everybody else.
 
         Raises ModelTooLarge, or InsufficientMemory after ``wait_s`` seconds, or at once when nobody here could leave.
         """
@@ -80,15 +87,14 @@ class Room:
     async def _wait(self, instance: Instance, deadline: float, drained: list[Instance]) -> None:
         reason = f"made room for {instance.name}"
         while True:
-            decision = self._decide(instance)
+            decision, layout = self._decide(instance)
             if decision.act == "never":
-                raise ModelTooLarge(instance.name, instance.need, self._total())
+                raise ModelTooLarge(instance.name, decision.need, self._total(decision.pool), _where(decision))
             if instance.modest and decision.act != "load":
-                decision = Decision("refuse", free=decision.free)
+                decision = msgspec.structs.replace(decision, act="refuse", victims=())
             if self._is_turn(instance, decision):
                 if decision.act == "load":
-                    instance.reason = ""
-                    instance.to(State.LOADING)
+                    instance.place(layout)
                     return
                 if decision.act == "evict":
                     await asyncio.wait([self._house.leave(other, reason) for other in self._named(decision.victims)])
@@ -98,9 +104,11 @@ class Room:
                     drained += [other for other in busy if self._house.drain(other, reason)]
             left = deadline - self._now()
             if decision.act == "refuse" or left <= 0:
-                holders = [other.name for other in self._tenants(instance)]
-                raise InsufficientMemory(instance.name, instance.need, decision.free, holders)
-            instance.reason = f"waits for {max(0, instance.need - decision.free)} bytes of memory"
+                others = [(other.name, self._tenancy(other)[0]) for other in self._tenants(instance)]
+                holders = [name for name, room in others if room.get(decision.pool)]
+                raise InsufficientMemory(instance.name, decision.need, decision.free, holders, _where(decision))
+            lack = max(0, decision.need - decision.free)
+            instance.reason = f"waits for {lack} bytes of {'a GPU' if decision.pool else 'memory'}"
             await self.freed.wait(min(_LOOK_S, left))
 
     def _is_turn(self, instance: Instance, decision: Decision) -> bool:
@@ -108,12 +116,13 @@ class Room:
         first, came = next(iter(self._line.items()))
         return first is instance or (decision.act == "load" and self._now() - came < self._settings.swap_s)
 
-    def _decide(self, instance: Instance) -> Decision:
+    def _decide(self, instance: Instance) -> tuple[Decision, Layout]:
         tenants = []
         held = promised = mapped = 0
         for other in self._tenants(instance):
-            room, growth = other.tenancy()
-            held, promised, mapped = held + room, promised + growth, mapped + other.mapped_bytes()
+            room, growth = self._tenancy(other)
+            mapped += other.mapped_bytes()
+            held, promised = held + room.get(HOST, 0), promised + growth.get(HOST, 0)
             tenants.append(
                 Tenant(
                     name=other.name,
@@ -127,16 +136,47 @@ class Room:
                 )
             )
         # The kernel counts mapped weights as available, but whoever takes them makes a loaded model crawl.
-        available = self._memory.available() - mapped
+        available = {HOST: self._memory.available() - mapped}
         if self._budget:
-            available = min(available, self._budget - held + promised)
-        return decide(instance.need, available, self._total(), tenants)
+            available[HOST] = min(available[HOST], self._budget - held + promised)
+        total = {HOST: self._total()}
+        for gpu in self._memory.gpus():
+            if not gpu.unified:
+                available[gpu.id], total[gpu.id] = gpu.free, gpu.total
+        if instance.child is not None:
+            # It only slept: where it lies is settled.
+            return choose([instance.layout], available, total, tenants)
+        reach = {pool: _reach(pool, free, tenants) for pool, free in available.items()}
+        return choose(self.layouts(instance, reach), available, total, tenants)
 
-    def budget(self) -> int:
-        """Bytes that models may hold together: what is free and what they hold now, within the bound."""
-        held = [(other.tenancy()[0], other.mapped_bytes()) for other in self._house.tenants()]
-        there = self._memory.available() + sum(room - mapped for room, mapped in held)
-        return min(there, self._budget) if self._budget else there
+    def layouts(self, instance: Instance, reach: Mapping[str, int]) -> list[Layout]:
+        """Where ``instance`` could go, if it could have ``reach`` of each pool."""
+        wanted, build = instance.settings.gpu_layers, instance.build
+        gpus = [gpu for gpu in self._memory.gpus() if wanted and build.reaches(gpu.vendor)]
+        devices = [
+            Device(id=gpu.id, reach=reach.get(gpu.id, 0), unified=gpu.unified, rank=-float(gpu.capability or 0))
+            for gpu in gpus
+        ]
+        apart = not TOLD.keys().isdisjoint(build.backends)
+        found = layouts(instance.pieces, devices, wanted, apart=apart, seen=instance.seen)
+        if build.backends and not devices:
+            # A GPU that only the engine knows: it puts there what it can, and the plan is for the worst case.
+            found = [msgspec.structs.replace(layout, layers=wanted) for layout in found]
+        return found
+
+    def budget(self) -> dict[str, int]:
+        """Bytes by pool that models may hold together: what is free and what they hold now, within the bound."""
+        there = {HOST: self._memory.available()} | {gpu.id: gpu.free for gpu in self._memory.gpus() if not gpu.unified}
+        for other in self._house.tenants():
+            there[HOST] -= other.mapped_bytes()
+            for pool, room in self._tenancy(other)[0].items():
+                there[pool] = there.get(pool, 0) + room
+        if self._budget:
+            there[HOST] = min(there[HOST], self._budget)
+        return there
+
+    def _tenancy(self, other: Instance) -> tuple[dict[str, int], dict[str, int]]:
+        return other.tenancy(held(self._memory, other))
 
     def _has_turn(self, other: Instance) -> bool:
         """It is in use and has not been for long."""
@@ -152,9 +192,21 @@ class Room:
     def _named(self, names: tuple[str, ...]) -> list[Instance]:
         return [other for other in self._house.tenants() if other.name in names]
 
-    def _total(self) -> int:
+    def _total(self, pool: str = HOST) -> int:
+        if pool:
+            return next((gpu.total for gpu in self._memory.gpus() if gpu.id == pool), 0)
         total = self._memory.total()
         return min(total, self._budget) if self._budget else total
 
     def _now(self) -> float:
         return self._clock.monotonic_ns() / 1e9
+
+
+def _reach(pool: str, free: int, tenants: list[Tenant]) -> int:
+    """What could be had of a pool if all left who may be sent away."""
+    promised = sum(tenant.growth.get(pool, 0) for tenant in tenants)
+    return free - promised + sum(tenant.room.get(pool, 0) for tenant in tenants if not tenant.kept)
+
+
+def _where(decision: Decision) -> str:
+    return " on a GPU" if decision.pool else ""

@@ -53,7 +53,7 @@ class Need(NamedTuple):
 
 
 def settings_for(options: Engine, model: Model, need: Need, cores: int, *, gpu: bool, sleep_s: float = 0) -> Settings:
-    """The settings of a load for ``need``. ``cores`` are physical; ``gpu`` says that there is one; engines count
+    """The settings of a load for ``need``. ``cores`` are physical; ``gpu``: the build reaches one; engines count
     ``sleep_s`` in whole seconds.
     """
     usual = options.context or min(model.context_length or _LARGEST_UNASKED, _LARGEST_UNASKED)
@@ -65,7 +65,7 @@ def settings_for(options: Engine, model: Model, need: Need, cores: int, *, gpu: 
         slots=options.slots,
         threads=options.threads or cores,
         batch=options.batch or (_GPU_BATCH if gpu and options.gpu_layers else _CPU_BATCH),
-        gpu_layers=options.gpu_layers,
+        gpu_layers=options.gpu_layers if gpu else 0,
         cache_type=options.cache_type,
         prompt_cache=options.prompt_cache_bytes,
         embeds=need.embeds,

@@ -41,13 +41,14 @@ class Stay:
         else:
             instance.disarm()
 
-    def left_s(self, instance: Instance) -> float | None:
-        """Seconds until it leaves when nobody asks for it any more; ``None`` for never."""
-        if instance.keep_alive_s < 0:
+    def expires_ns(self, instance: Instance, now_ns: int) -> int | None:
+        """When it leaves if nobody asks for it any more, on the clock of ``now_ns``; ``None`` for never."""
+        left_s = instance.keep_alive_s
+        if left_s < 0:
             return None
         if instance.idle:
-            return max(0.0, instance.idle_until - asyncio.get_running_loop().time())
-        return instance.keep_alive_s
+            left_s = max(0.0, instance.idle_until - asyncio.get_running_loop().time())
+        return now_ns + int(left_s * 1e9)
 
     def _arm(self, instance: Instance, at: float) -> None:
         """Look at ``at`` (the loop's time) whether it is still idle. A timer that rings too early is left to ring."""

@@ -43,7 +43,7 @@ def engine_pid(server: Server) -> int:
 @pytest.mark.parametrize("path", STREAMS)
 def test_child_killed_in_a_stream(own: Server, path: str) -> None:
     body = {"model": "tiny", "stream": True, "messages": MESSAGES} | STREAMS[path]
-    with httpx.stream("POST", own.url + path, json=body, timeout=30) as answer:
+    with httpx.stream("POST", own.url + path, json=body, timeout=120) as answer:
         assert answer.status_code == 200
         got = b""
         killed = False
@@ -154,7 +154,7 @@ def test_daemon_killed_leaves_no_child(own: Server, who: str) -> None:
 
 def test_terminated_daemon_ends_streams_with_a_word_and_leaves_nothing(own: Server) -> None:
     body = {"model": "tiny", "stream": True, "messages": MESSAGES, "max_tokens": 8000, "temperature": 0}
-    with httpx.stream("POST", f"{own.url}/v1/chat/completions", json=body, timeout=30) as answer:
+    with httpx.stream("POST", f"{own.url}/v1/chat/completions", json=body, timeout=120) as answer:
         got = b""
         asked = False
         for piece in answer.iter_bytes():

@@ -52,7 +52,7 @@ def test_a_copy_and_its_end(client: ollama.Client) -> None:
 
 def test_a_model_that_answers_is_not_deleted(server: Server, client: ollama.Client) -> None:
     body = {"model": "tiny", "prompt": "x", "options": {"num_predict": 4000, "temperature": 0}}
-    with httpx.stream("POST", f"{server.url}/api/generate", json=body, timeout=30) as answer:
+    with httpx.stream("POST", f"{server.url}/api/generate", json=body, timeout=120) as answer:
         pieces = answer.iter_bytes()
         next(pieces)
         with pytest.raises(ollama.ResponseError, match="answering") as refused:
@@ -90,7 +90,7 @@ def test_a_pull_that_fails_says_why(client: ollama.Client, web: Web) -> None:
 
 def test_a_client_that_leaves_stops_its_pull(server: Server, client: ollama.Client, web: Web) -> None:
     web.pause_s = 0.2
-    with httpx.stream("POST", f"{server.url}/api/pull", json={"model": f"{web.url}/other.gguf"}, timeout=30) as answer:
+    with httpx.stream("POST", f"{server.url}/api/pull", json={"model": f"{web.url}/other.gguf"}, timeout=120) as answer:
         next(answer.iter_lines())
     time.sleep(2)
     assert names(client) == {"tiny"}
@@ -100,7 +100,7 @@ def test_a_client_that_leaves_stops_its_pull(server: Server, client: ollama.Clie
 
 def test_a_daemon_that_stops_ends_its_pulls_with_a_word(server: Server, web: Web) -> None:
     web.pause_s = 0.3
-    with httpx.stream("POST", f"{server.url}/api/pull", json={"model": f"{web.url}/other.gguf"}, timeout=30) as answer:
+    with httpx.stream("POST", f"{server.url}/api/pull", json={"model": f"{web.url}/other.gguf"}, timeout=120) as answer:
         lines = answer.iter_lines()
         next(lines)
         assert server.process is not None

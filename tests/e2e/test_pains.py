@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[Ser
 
 
 def post(server: Server, route: str, **body: Any) -> httpx.Response:
-    return httpx.post(server.url + route, json=body, timeout=30)
+    return httpx.post(server.url + route, json=body, timeout=120)
 
 
 def pid(server: Server, model: str = "tiny") -> int:

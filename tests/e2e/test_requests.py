@@ -71,11 +71,11 @@ async def _hears(reader: asyncio.StreamReader, words: bytes) -> bool:
 async def _walk(
     server: Server, first: asyncio.StreamReader, open_ones: list[asyncio.StreamWriter], *, stream: bool
 ) -> None:
-    await until(lambda: [card["state"] for card in cards(server)] == ["generating"], 5)
+    await until(lambda: [card["state"] for card in cards(server)] == ["generating"], 20)
     others = []
     for place in range(2):
         others.append(await ask(server, stream=stream, tokens=10))
-        await until(lambda place=place: len(cards(server, state="queued")) == place + 1, 5)  # type: ignore[misc]
+        await until(lambda place=place: len(cards(server, state="queued")) == place + 1, 20)  # type: ignore[misc]
     open_ones += [writer for _, writer in others]
     waiting = await asyncio.to_thread(cards, server, state="queued")
     assert [card["position"] for card in waiting] == [0, 1]
@@ -86,7 +86,7 @@ async def _walk(
     await asyncio.to_thread(cancel, server, waiting[0])
     refused = await _head(others[0][0])
     assert b" 499 " in refused.split(b"\r\n")[0]
-    await until(lambda: len(cards(server)) == 2, 2)
+    await until(lambda: len(cards(server)) == 2, 20)
     (running,) = [card for card in await asyncio.to_thread(cards, server) if card["state"] != "queued"]
     await asyncio.to_thread(cancel, server, running)
     head = await _head(first)
@@ -94,7 +94,7 @@ async def _walk(
     if stream:
         assert await _hears(first, b"REQUEST_CANCELLED")
     assert b" 200 " in (await _head(others[1][0])).split(b"\r\n")[0], "the next had its turn"
-    await until(lambda: idle(server) and not cards(server), 5)
+    await until(lambda: idle(server) and not cards(server), 20)
 
 
 async def test_an_agents_turn_goes_before_a_chat_and_a_large_prompt_behind_it(one_slot: Server) -> None:
@@ -102,21 +102,21 @@ async def test_an_agents_turn_goes_before_a_chat_and_a_large_prompt_behind_it(on
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     large = [{"role": "user", "content": "x" * 70_000}]
     _, closes = await ask(one_slot, stream=False, tokens=16000)
-    await until(lambda: len(cards(one_slot, state="generating")) == 1, 5)
+    await until(lambda: len(cards(one_slot, state="generating")) == 1, 20)
     async with httpx.AsyncClient(timeout=60) as client:
         asked = []
         bodies: list[dict[str, object]] = [{"messages": large}, {"messages": hi}, {"messages": hi, "tools": tools}]
         for number, more in enumerate(bodies):
             body: dict[str, object] = {"model": "tiny", "max_tokens": 2, **more}
             asked.append(asyncio.ensure_future(client.post(url, json=body)))
-            await until(lambda number=number: len(cards(one_slot, state="queued")) == number + 1, 5)  # type: ignore[misc]
+            await until(lambda number=number: len(cards(one_slot, state="queued")) == number + 1, 20)  # type: ignore[misc]
         waiting = await asyncio.to_thread(cards, one_slot, state="queued")
         assert [card["position"] for card in waiting] == [2, 1, 0]
         for card in waiting:
             await asyncio.to_thread(cancel, one_slot, card)
         assert [answer.status_code for answer in await asyncio.gather(*asked)] == [499, 499, 499]
     await leave(closes)
-    await until(lambda: idle(one_slot), 5)
+    await until(lambda: idle(one_slot), 20)
 
 
 def test_what_is_not_there_cannot_be_ended(server: Server) -> None:
@@ -147,9 +147,9 @@ async def test_what_became_of_the_last_ones_stays_known(one_slot: Server) -> Non
         assert (await client.post(url, json=body | {"stop": 5})).status_code == 400, "about no model yet"
         assert (await client.post(url, json=body | {"messages": hi * 20_000})).status_code == 400
     _, closes = await ask(server, stream=True, tokens=16000)
-    await until(lambda: len(cards(server, state="generating")) == 1, 5)
+    await until(lambda: len(cards(server, state="generating")) == 1, 20)
     await leave(closes)
-    await until(lambda: idle(server) and not cards(server), 5)
+    await until(lambda: idle(server) and not cards(server), 20)
     left, long, good, *_ = await asyncio.to_thread(ended, server)
     assert (good["id"], good["state"], good["status"]) == (done.headers["x-blazar-trace-id"], "done", 200)
     usage = done.json()["usage"]
@@ -166,23 +166,23 @@ async def test_those_whom_nobody_waits_for_are_seen_and_can_be_ended(one_slot: S
     """A response in the background, and vectors."""
     server = one_slot
     _, closes = await ask(server, stream=True, tokens=16000)
-    await until(lambda: len(cards(server, state="generating")) == 1, 5)
+    await until(lambda: len(cards(server, state="generating")) == 1, 20)
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         asked = {"model": "tiny", "input": "x", "background": True}
         made = (await client.post("/v1/responses", json=asked)).json()
         vectors = asyncio.ensure_future(client.post("/v1/embeddings", json={"model": "tiny", "input": "x"}))
-        await until(lambda: len(cards(server)) == 3, 5)
+        await until(lambda: len(cards(server)) == 3, 20)
         behind, vector = sorted(await asyncio.to_thread(cards, server), key=lambda card: card["created_at"])[1:]
         assert (behind["path"], behind["state"]) == ("/v1/responses", "queued")
         assert vector["path"] == "/v1/embeddings"
         for card in (behind, vector):
             await asyncio.to_thread(cancel, server, card)
         assert (await vectors).status_code == 499
-        await until(lambda: len(cards(server)) == 1, 5)
+        await until(lambda: len(cards(server)) == 1, 20)
         assert (await client.get(f"/v1/responses/{made['id']}")).json()["status"] == "cancelled"
         assert [(await client.get(f"/v1/requests/{card['id']}")).json()["state"] for card in (behind, vector)] == [
             "cancelled",
             "cancelled",
         ]
     await leave(closes)
-    await until(lambda: idle(server), 5)
+    await until(lambda: idle(server), 20)

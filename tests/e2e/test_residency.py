@@ -60,7 +60,7 @@ def test_a_model_is_brought_in_and_taken_out(server: Server) -> None:
 
 def test_one_that_answers_is_not_taken_away_but_waited_for(server: Server) -> None:
     asked = {**CHAT, "max_tokens": 2500, "stream": True, "logit_bias": ENDLESS}
-    with httpx.Client(timeout=30) as client:
+    with httpx.Client(timeout=120) as client:
         with client.stream("POST", f"{server.url}/v1/chat/completions", json=asked) as stream:
             lines = stream.iter_lines()
             next(lines)
@@ -83,7 +83,7 @@ def test_one_that_answers_is_not_taken_away_but_waited_for(server: Server) -> No
 
 def test_sessions_are_listed_and_closed(server: Server) -> None:
     headers = {"x-blazar-session": "desk"}
-    assert httpx.post(f"{server.url}/v1/chat/completions", json=CHAT, headers=headers, timeout=30).status_code == 200
+    assert httpx.post(f"{server.url}/v1/chat/completions", json=CHAT, headers=headers, timeout=120).status_code == 200
     rows = httpx.get(f"{server.url}/api/sessions").json()["sessions"]
     assert [(row["session"], row["model"]) for row in rows] == [("desk", "slow")]
     assert 890 < rows[0]["expires_in_s"] <= 900
@@ -101,7 +101,7 @@ def test_crashes_are_forgotten_when_told(server: Server) -> None:
 
 
 def test_a_plan_of_who_fits_together(server: Server) -> None:
-    httpx.post(f"{server.url}/api/warm", json={"model": "tiny", "wait": True}, timeout=30)
+    httpx.post(f"{server.url}/api/warm", json={"model": "tiny", "wait": True}, timeout=120)
     plan = httpx.get(f"{server.url}/api/coreside").json()
     rows = {row["name"]: row for row in plan["models"]}
     assert set(rows) == {"tiny", "slow", "ahead"}

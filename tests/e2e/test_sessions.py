@@ -44,7 +44,7 @@ class Talk:
 
 
 def evict(server: Server) -> None:
-    assert httpx.post(f"{server.url}/api/evict", json={"model": "tiny"}, timeout=30).status_code == 200
+    assert httpx.post(f"{server.url}/api/evict", json={"model": "tiny"}, timeout=120).status_code == 200
 
 
 def listed(server: Server) -> list[dict[str, Any]]:

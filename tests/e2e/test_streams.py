@@ -104,7 +104,7 @@ async def test_utf8_survives_every_dialect(server: Server, stream: bool) -> None
 
 
 def test_the_engines_tools_answer_under_its_own_paths(server: Server) -> None:
-    with httpx.Client(base_url=server.url, timeout=30) as client:
+    with httpx.Client(base_url=server.url, timeout=120) as client:
         tokens = client.post("/tokenize", json={"model": "tiny", "content": "abc"}).json()["tokens"]
         assert len(tokens) == 3
         assert client.post("/detokenize", json={"tokens": tokens}).json()["content"] == "abc", "the only one loaded"

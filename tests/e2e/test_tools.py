@@ -141,6 +141,6 @@ def test_arguments_are_judged_where_they_must_have_a_shape(coder: Server) -> Non
     with anthropic.Anthropic(base_url=coder.url, api_key="none", max_retries=0) as other:
         answer = other.messages.with_raw_response.create(
             model=SOURCE, messages=ASKED, max_tokens=TOKENS, tools=tools,
-            tool_choice={"type": "tool", "name": "get_weather"},
+            tool_choice={"type": "tool", "name": "get_weather"}, extra_body={"temperature": 0},
         )  # fmt: skip
         assert answer.headers[verdict] == "valid"

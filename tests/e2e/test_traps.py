@@ -29,13 +29,13 @@ CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_t
     ],
 )
 def test_traps_57_and_58_paths_that_base_urls_make(server: Server, path: str, body: dict[str, Any]) -> None:
-    answer = httpx.post(f"{server.url}{path}", json=body, timeout=30)
+    answer = httpx.post(f"{server.url}{path}", json=body, timeout=120)
     assert answer.status_code == 200, answer.text
 
 
 @pytest.mark.parametrize("path", ["/v1/v1/models", "//v1/models", "/v1/models/", "//api/tags", "/api/tags/"])
 def test_traps_57_and_58_paths_of_lists(server: Server, path: str) -> None:
-    answer = httpx.get(f"{server.url}{path}", timeout=30)
+    answer = httpx.get(f"{server.url}{path}", timeout=120)
     assert answer.status_code == 200
     assert "tiny" in answer.text
 
@@ -51,18 +51,18 @@ def test_traps_57_and_58_paths_of_lists(server: Server, path: str) -> None:
     ],
 )
 def test_trap_52_a_model_goes_by_either_word(server: Server, names: dict[str, Any]) -> None:
-    assert httpx.post(f"{server.url}/api/show", json=names, timeout=30).status_code == 200
+    assert httpx.post(f"{server.url}/api/show", json=names, timeout=120).status_code == 200
     if names.get("model"):
-        assert httpx.post(f"{server.url}/api/chat", json={**names, "messages": []}, timeout=30).status_code == 200
+        assert httpx.post(f"{server.url}/api/chat", json={**names, "messages": []}, timeout=120).status_code == 200
 
 
 @pytest.mark.parametrize("query", ["model=copy", "name=copy"])
 def test_trap_54_a_deletion_whose_body_a_proxy_took(server: Server, query: str) -> None:
-    made = httpx.post(f"{server.url}/api/copy", json={"source": "tiny", "destination": "copy"}, timeout=30)
+    made = httpx.post(f"{server.url}/api/copy", json={"source": "tiny", "destination": "copy"}, timeout=120)
     assert made.status_code == 200, made.text
-    assert httpx.delete(f"{server.url}/api/delete?{query}", timeout=30).status_code == 200
-    assert httpx.post(f"{server.url}/api/show", json={"model": "copy"}, timeout=30).status_code == 404
-    assert httpx.delete(f"{server.url}/api/delete", timeout=30).status_code == 400
+    assert httpx.delete(f"{server.url}/api/delete?{query}", timeout=120).status_code == 200
+    assert httpx.post(f"{server.url}/api/show", json={"model": "copy"}, timeout=120).status_code == 404
+    assert httpx.delete(f"{server.url}/api/delete", timeout=120).status_code == 400
 
 
 @pytest.mark.parametrize("stream", [False, True])

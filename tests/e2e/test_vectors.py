@@ -153,5 +153,5 @@ def test_a_model_says_what_it_cannot_do(server: Server, route: str, body: dict[s
 
 def test_a_model_that_gives_vectors_is_loaded_and_unloaded_like_any(server: Server) -> None:
     for body, reason in (({}, "load"), ({"keep_alive": 0}, "unload")):
-        answer = httpx.post(f"{server.url}/api/generate", json={"model": "embedder", **body}, timeout=30)
+        answer = httpx.post(f"{server.url}/api/generate", json={"model": "embedder", **body}, timeout=120)
         assert answer.json()["done_reason"] == reason, answer.text

@@ -45,6 +45,12 @@ def faked(tmp_path: Path) -> Options:
     return config(engine={"llamacpp_channel": "local", "llamacpp_path": str(fake_program(tmp_path))})
 
 
+@pytest.fixture
+def gpu(tmp_path: Path) -> Options:
+    """The same with a build that says it reaches NVIDIA's GPUs."""
+    return config(engine={"llamacpp_channel": "local", "llamacpp_path": str(fake_program(tmp_path, "--cuda"))})
+
+
 @pytest.fixture(autouse=True)
 def _no_child_left() -> Iterator[None]:
     """Whatever a test does, no child of this process may outlive it, not even as a zombie."""

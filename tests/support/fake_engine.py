@@ -23,7 +23,7 @@ from pathlib import Path
 FLAGS = (
     "--model --alias --host --port --ctx-size --parallel --no-kv-unified --threads --threads-batch --threads-http "
     "--n-gpu-layers --fit --flash-attn --cache-type-k --cache-type-v --cache-ram --metrics --slots --no-ui "
-    "--sse-ping-interval --offline --sleep-idle-seconds"
+    "--sse-ping-interval --offline --sleep-idle-seconds --list-devices --tensor-split"
 )
 
 
@@ -114,6 +114,13 @@ def load(conduct: dict[str, object]) -> None:
 def main() -> None:
     if "--version" in sys.argv:
         say("version: fake 1.0")
+        return
+    if "--list-devices" in sys.argv:
+        # As llama-server prints them.
+        say(
+            "Available devices:\n"
+            + ("  CUDA0: A card (24576 MiB, 24000 MiB free)" if "--cuda" in sys.argv else "  (none)")
+        )
         return
     if "--help" in sys.argv:
         say(FLAGS)

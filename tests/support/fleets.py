@@ -16,12 +16,14 @@ from blazar import store
 from blazar.clock import SystemClock
 from blazar.config.paths import Paths
 from blazar.config.schema import Admission, Config, Engine, Residency
+from blazar.memory.footprint import Pieces
 from blazar.models import header
 from blazar.observe.events import Event, Events
 from blazar.supervisor.fleet import Fleet
 
 if TYPE_CHECKING:
     from blazar.engines.base import Settings
+    from blazar.hardware import Gpu
     from blazar.models.catalogue import Model
     from blazar.models.header import Header
 
@@ -54,8 +56,8 @@ def program(folder: Path, *argv: str, name: str = "llama-server") -> Path:
     return path
 
 
-def fake_program(folder: Path) -> Path:
-    return program(folder, sys.executable, "-I", "-S", str(FAKE))
+def fake_program(folder: Path, *words: str) -> Path:
+    return program(folder, sys.executable, "-I", "-S", str(FAKE), *words)
 
 
 class Fakes:
@@ -81,11 +83,15 @@ class Files:
 
 
 class SmallMachine:
-    """A machine of ``total`` bytes in which a model takes its size, from load to unload as the fleet tells."""
+    """A machine of ``total`` bytes in which a model takes its size, from load to unload as the fleet tells; of as many
+    layers as there are gigabytes, where it has GPUs. ``cards`` are these, and ``used`` what is taken of them by id.
+    """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, *cards: Gpu) -> None:
         self._total = total
+        self._cards = cards
         self.held: Callable[[], int] = lambda: 0
+        self.used: Callable[[str], int] = lambda gpu: 0
         self.asked: list[int] = []
 
     def total(self) -> int:
@@ -95,8 +101,15 @@ class SmallMachine:
         self.asked.append(self._total - self.held())
         return self.asked[-1]
 
-    def need(self, model: Model, settings: Settings) -> int:
-        return model.size
+    def gpus(self) -> tuple[Gpu, ...]:
+        return tuple(msgspec.structs.replace(gpu, free=gpu.total - self.used(gpu.id)) for gpu in self._cards)
+
+    def of(self, pid: int) -> None:
+        """A driver that does not know whose the memory is."""
+
+    def pieces(self, model: Model, settings: Settings) -> Pieces:
+        layers = (GB,) * (model.size // GB) if self._cards else ()
+        return Pieces(host=model.size, layers=layers, each=0, whole=not layers)
 
 
 class Told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from blazar import hardware
 from blazar.engines.base import Build
 from blazar.engines.install import channels
 from blazar.engines.llamacpp import LlamaCpp
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 _ASK_S = 60
 _FLAG = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
 _VERSION = re.compile(r"version:\s*(.+)")
+# Names of the devices that llama.cpp gives for each of its GPU backends.
+_DEVICE = re.compile(r"^\s+(CUDA|ROCm|Vulkan|SYCL|MUSA|CANN|OpenCL|Metal|MTL)\d*: ", re.MULTILINE)
 
 
 def installed(options: Engine, paths: Paths, rows: BuildRows) -> tuple[Build, ...]:
@@ -33,11 +37,13 @@ def installed(options: Engine, paths: Paths, rows: BuildRows) -> tuple[Build, ..
     A build that does not answer is left out, unless the settings name its path: then ConfigError says what it said.
     """
     builds: list[Build] = []
+    # What a build can reach depends on what is plugged in.
+    gpus = " ".join(gpu.id for gpu in hardware.gpus())
     for candidate in channels.candidates(options, paths):
         row = rows.get(channels.KIND, candidate.tag)
-        if row is None or row.fingerprint != candidate.fingerprint:
+        if row is None or row.fingerprint != f"{candidate.fingerprint} {gpus}":
             try:
-                build = probe(candidate.build())
+                build = probe(candidate.build(), gpus)
             except ConfigError:
                 if candidate.channel == "local":
                     raise
@@ -48,19 +54,31 @@ def installed(options: Engine, paths: Paths, rows: BuildRows) -> tuple[Build, ..
     return tuple(builds)
 
 
-def probe(build: Build) -> Build:
-    """Ask a build for its version and its options. Raises ConfigError when it does not answer."""
+def probe(build: Build, gpus: str = "") -> Build:
+    """Ask a build for its version, its options and the ways it has to these GPUs. Raises ConfigError when it does not
+    answer.
+    """
     command = LlamaCpp().command(build)
     found = _VERSION.search(_ask(build, [*command, "--version"]))
     flags = frozenset(_FLAG.findall(_ask(build, [*command, "--help"])))
     if found is None or "--model" not in flags:
         raise ConfigError(f"{build.path} does not answer like a llama-server (engine.llamacpp_path).")
-    return msgspec.structs.replace(build, version=found[1].strip(), flags=flags)
+    backends = frozenset[str]()
+    if "--list-devices" in flags:
+        backends = frozenset(_DEVICE.findall(_ask(build, [*command, "--list-devices"])))
+    return msgspec.structs.replace(
+        build,
+        version=found[1].strip(),
+        flags=flags,
+        backends=backends,
+        fingerprint=f"{build.fingerprint} {gpus}",
+    )
 
 
 def _ask(build: Build, argv: Sequence[str]) -> str:
     with tempfile.TemporaryDirectory() as empty:
         env = {"PATH": "/usr/bin:/bin", "HOME": empty, "XDG_CONFIG_HOME": empty}
+        env |= {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
         try:
             done = subprocess.run(
                 argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
@@ -83,6 +101,7 @@ def row_of(build: Build, *, active: bool) -> BuildRow:
         path=build.path,
         version=build.version,
         flags=tuple(sorted(build.flags)),
+        backends=tuple(sorted(build.backends)),
         fingerprint=build.fingerprint,
         active=active,
         added_ns=time.time_ns(),
@@ -98,6 +117,7 @@ def build_of(row: BuildRow) -> Build:
         path=row.path,
         version=row.version,
         flags=frozenset(row.flags),
+        backends=frozenset(row.backends),
         fingerprint=row.fingerprint,
         active=row.active,
     )

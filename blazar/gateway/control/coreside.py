@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from blazar.errors import BlazarError
+from blazar.memory.layouts import HOST
 from blazar.memory.placement import Wish, together
 
 if TYPE_CHECKING:
@@ -28,16 +29,18 @@ class Coreside:
         models = [catalogue.find(name) for name in named] if named else list(catalogue.list())
         running = {view.name: view for view in self._node.fleet.snapshot()}
         pinned = frozenset(self._node.config.residency.pinned)
+        budget = self._node.fleet.outlook.budget()
         wishes, facts, lost = list[Wish](), dict[str, dict[str, Any]](), list[dict[str, Any]]()
         for model in {model.name: model for model in models}.values():
             try:
-                need, measured = await self._node.fleet.outlook.estimate(model)
+                layouts, measured = await self._node.fleet.outlook.estimate(model, budget)
             except BlazarError as error:
                 lost.append({"name": model.name, "act": "unknown", "why": error.message})
                 continue
             view = running.get(model.name)
-            wishes.append(Wish(model.name, need, view.last_used_ns if view else 0, model.name in pinned))
+            ways, used = tuple(layout.need for layout in layouts), view.last_used_ns if view else 0
+            wishes.append(Wish(model.name, ways, used, model.name in pinned))
             facts[model.name] = {"measured": measured, "loaded": view is not None, "pinned": model.name in pinned}
-        budget = self._node.fleet.outlook.budget()
         plan = [{**msgspec.structs.asdict(place), **facts[place.name]} for place in together(wishes, budget)]
-        resp.media = {"budget": budget, "models": [*plan, *lost]}
+        main = budget.pop(HOST, 0)
+        resp.media = {"budget": main, "gpus": budget, "models": [*plan, *lost]}

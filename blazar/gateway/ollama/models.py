@@ -71,7 +71,7 @@ class Ps:
             rows.append(
                 _row(view.model)
                 | {
-                    "size": view.resident_bytes,
+                    "size": view.total_bytes,
                     "size_vram": view.vram_bytes,
                     "context_length": view.context,
                     "expires_at": _FOREVER if view.expires_at_ns is None else rfc3339(view.expires_at_ns),
@@ -82,6 +82,8 @@ class Ps:
                         "socket": view.unix,
                         "engine": view.kind,
                         "build": view.build,
+                        "gpus": view.gpus,
+                        "gpu_layers": view.gpu_layers,
                         "slots": view.slots,
                         "in_flight": view.in_flight,
                         "queued": queued,

@@ -30,7 +30,7 @@ HEADER_BYTES = _native.Gguf.parse(TINY).header_bytes
 
 def attempt(data: bytes, size: int | None = None) -> _native.Gguf | _native.GgufError:
     """Read it; at most a fifth of a second, whatever it is."""
-    began = time.monotonic()
+    began = time.thread_time()
     try:
         found = _native.Gguf.parse(data, size)
         found.facts()
@@ -40,7 +40,7 @@ def attempt(data: bytes, size: int | None = None) -> _native.Gguf | _native.Gguf
     except _native.GgufError as error:
         refused = error
     finally:
-        assert time.monotonic() - began < 0.2
+        assert time.thread_time() - began < 0.2
     assert 0 <= refused.offset <= max(len(data), size or 0)
     assert refused.kind
     return refused

@@ -26,7 +26,7 @@ MODEL = ModelRow(
     added_ns=1_700_000_000_000_000_000,
     modified_ns=1_700_000_000_000_000_001,
 )
-BUILD = BuildRow("llamacpp", "b1", "pypi", "/x", "1.0", ("--port", "--host"), "f", active=True, added_ns=1)
+BUILD = BuildRow("llamacpp", "b1", "pypi", "/x", "1.0", ("--port", "--host"), ("CUDA",), "f", active=True, added_ns=1)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_model_comes_back_as_it_was_put_under_its_name_in_any_case(opened: Sto
 
 def test_putting_a_name_again_replaces_it_and_keeps_its_measures(opened: Store) -> None:
     opened.models.put(MODEL)
-    measure = MeasureRow("Tiny:q4_0", "llamacpp", "b1", 8192, 4, 1_000, 0.5, 9)
+    measure = MeasureRow("Tiny:q4_0", "llamacpp", "b1", 8192, 4, 1_000, 0.5, 9, 33, 500)
     assert opened.measures.put(measure)
     renewed = msgspec.structs.replace(MODEL, name="TINY:Q4_0", files=("b.gguf",))
     opened.models.put(renewed)
@@ -54,7 +54,7 @@ def test_putting_a_name_again_replaces_it_and_keeps_its_measures(opened: Store) 
 
 def test_a_deleted_model_takes_files_and_measures_along(opened: Store) -> None:
     opened.models.put(MODEL)
-    opened.measures.put(MeasureRow("Tiny:q4_0", "llamacpp", "b1", 8192, 4, 1_000, 0.5, 9))
+    opened.measures.put(MeasureRow("Tiny:q4_0", "llamacpp", "b1", 8192, 4, 1_000, 0.5, 9, 33, 500))
     assert opened.models.users_of("a/2.gguf") == ("Tiny:q4_0",)
     assert opened.models.delete("tiny:q4_0")
     assert not opened.models.delete("tiny:q4_0")
@@ -64,7 +64,7 @@ def test_a_deleted_model_takes_files_and_measures_along(opened: Store) -> None:
 
 
 def test_a_measure_of_an_unknown_model_is_not_kept(opened: Store) -> None:
-    assert not opened.measures.put(MeasureRow("nobody", "llamacpp", "b1", 8192, 4, 1_000, 0.5, 9))
+    assert not opened.measures.put(MeasureRow("nobody", "llamacpp", "b1", 8192, 4, 1_000, 0.5, 9, 33, 500))
 
 
 def test_the_latest_measure_counts(opened: Store) -> None:

@@ -28,4 +28,4 @@ def test_how_long_a_load_still_takes() -> None:
     one.progress = 0.25
     assert one.eta_s(12) == pytest.approx(6)
     one.progress = 0.5
-    assert one.view(None, 12).eta_s == pytest.approx(2)
+    assert one.view(None, 12, None).eta_s == pytest.approx(2)

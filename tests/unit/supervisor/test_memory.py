@@ -6,7 +6,7 @@ from pathlib import Path
 
 from blazar import hardware
 from blazar.engines.base import Settings
-from blazar.memory.footprint import footprint
+from blazar.memory.footprint import Pieces, footprint
 from blazar.models import header
 from blazar.supervisor.memory import HostMemory
 from tests.support import tiny_model
@@ -20,14 +20,14 @@ def test_a_model_takes_what_its_header_says(tmp_path: Path) -> None:
     tiny_model.write(path)
     memory = HostMemory(Files().header)
     expected = footprint(header.read(path), 2048, 4, "q8_0").total
-    assert memory.need(model("tiny", path), SETTINGS) == expected
+    assert memory.pieces(model("tiny", path), SETTINGS).host == expected
     assert expected > path.stat().st_size
 
 
 def test_a_file_without_a_readable_header_is_planned_by_its_size(tmp_path: Path) -> None:
     path = tmp_path / "odd.gguf"
     path.write_bytes(b"no model")
-    assert HostMemory(Files().header).need(model("odd", path, size=1000), SETTINGS) == 1100
+    assert HostMemory(Files().header).pieces(model("odd", path, size=1000), SETTINGS) == Pieces(host=1100)
 
 
 def test_no_more_is_available_than_there_is() -> None:
