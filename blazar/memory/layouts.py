@@ -105,8 +105,13 @@ class _Maker:
 
     def unified(self, layers: int, device: Device) -> Layout:
         """On a GPU that works in main memory: nothing is saved by leaving a part away."""
-        layout = self.layout(layers, [device], [1 if self._pieces.whole else layers])
-        return Layout(need={HOST: layout.total}, layers=layout.layers, devices=layout.devices)
+        seen, plain = self._seen, _Maker(self._pieces, apart=self._apart, seen=None)
+        layout = plain.layout(layers, [device], [1 if self._pieces.whole else layers])
+        # What was seen there is all of it, counted once: its process and its GPU share the memory.
+        total = layout.total
+        if seen is not None and seen.layers == layout.layers:
+            total = max(total, seen.host)
+        return Layout(need={HOST: total}, layers=layout.layers, devices=layout.devices)
 
     def on(self, layers: int, devices: Sequence[Device]) -> list[Layout]:
         """With so many layers on one GPU, or if that cannot be also on several."""

@@ -74,6 +74,15 @@ def test_what_was_seen_counts_where_it_was_more() -> None:
     assert layouts(PIECES, [], seen=Seen(layers=0, host=900, device=0)) == [Layout(need={HOST: 900})]
 
 
+def test_what_was_seen_in_memory_that_is_shared_counts_once() -> None:
+    chip = [Device(id="chip", reach=0, unified=True)]
+    planned = layouts(PIECES, chip)[0].need[HOST]
+    assert layouts(PIECES, chip, seen=Seen(layers=11, host=planned + 5, device=planned + 5))[0].need == {
+        HOST: planned + 5
+    }
+    assert layouts(PIECES, chip, seen=Seen(layers=0, host=900, device=0))[0].need == {HOST: planned}
+
+
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 250), max_size=5), st.lists(st.integers(0, 30), min_size=1, max_size=12))
 def test_no_gpu_gets_more_than_it_has_and_all_layers_are_somewhere(reach: list[int], sizes: list[int]) -> None:
