@@ -33,7 +33,7 @@ def _pytest(name: str, what: str, *words: str, limit_s: float = 900) -> Step:
     return Step(
         name,
         what,
-        (PYTHON, "-m", "pytest", "--continue-on-collection-errors", "--junit-xml={report}", *words),
+        (PYTHON, "-m", "pytest", "--continue-on-collection-errors", "--hypothesis-seed=1", "--junit-xml={report}", *words),
         pytest,
         limit_s,
     )

@@ -91,7 +91,8 @@ def test_only_the_idle_go_and_only_when_it_helps(
     decision = decide(need, available, 200, tenants)
     by_name = {one.name: one for one in tenants}
     free = available - sum(one.growth[HOST] for one in tenants)
-    assert (decision.act == "load") == (need <= free and need <= 200)
+    # Who needs nothing of a pool may come, even where others were promised more than it has.
+    assert (decision.act == "load") == (need == 0 or need <= free)
     rooms = {one.name: one.room[HOST] for one in tenants}
     if decision.act == "evict":
         victims = [by_name[name] for name in decision.victims]
