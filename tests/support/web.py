@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +16,8 @@ class Web:
 
     ``cut_after``: bytes of the body after which the next answers are cut, one entry each. ``answers``: whole answers
     (status, headers) that the next requests get instead. ``redirects``: path to location. ``pause_s``: between pieces.
+    ``spoil``: what becomes of a body on its way. ``digests``: each answer says what its bytes hash to. ``sent``: bytes
+    of bodies that went out. ``logins``: what each request showed as its login. ``guard``: a login that is asked for.
     """
 
     def __init__(self) -> None:
@@ -28,6 +32,11 @@ class Web:
         self.lengths = True
         self.lie_about_length = 0
         self.pause_s = 0.0
+        self.digests = False
+        self.spoil: Callable[[bytes], bytes] | None = None
+        self.sent = 0
+        self.logins: list[str | None] = []
+        self.guard = ""
         self.before_body: Callable[[], None] | None = None
 
     def __enter__(self) -> Web:
@@ -57,10 +66,13 @@ class Web:
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         path, asked = handler.path.split("?")[0], handler.headers.get("Range")
         self.requests.append((path, asked))
+        self.logins.append(handler.headers.get("Authorization"))
         handler.close_connection = True
         if self.answers:
             status, headers = self.answers.pop(0)
             self._head(handler, status, {"Content-Length": "0", **headers})
+        elif self.guard and self.logins[-1] != self.guard:
+            self._head(handler, 401, {"Content-Length": "0"})
         elif path in self.redirects:
             self._head(handler, 302, {"Location": self.redirects[path], "Content-Length": "0"})
         elif path not in self.files:
@@ -75,18 +87,24 @@ class Web:
         headers = {"Content-Type": "text/html" if html else "application/octet-stream"}
         if self.validators:
             headers["ETag"] = etag
-        status, start = 200, 0
+        status, start, end = 200, 0, len(data)
         unchanged = handler.headers.get("If-Range") in (None, etag)
         if asked and self.ranges and unchanged:
-            start = int(asked.removeprefix("bytes=").rstrip("-"))
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            start, end = int(first), min(len(data), int(last) + 1 if last else len(data))
             if start >= len(data):
                 self._head(handler, 416, {"Content-Range": f"bytes */{len(data)}", "Content-Length": "0"})
                 return
             status = 206
-            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
-        body = data[start:]
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(data)}"
+        body = data[start:end]
         if self.lengths:
             headers["Content-Length"] = str(len(body) + self.lie_about_length)
+        if self.digests:
+            digest = base64.b64encode(hashlib.sha256(body).digest()).decode()
+            headers["Content-Digest"] = f"sha-256=:{digest}:"
+        if self.spoil is not None:
+            body = self.spoil(body)
         self._head(handler, status, headers)
         if self.before_body is not None:
             self.before_body()
@@ -95,6 +113,7 @@ class Web:
         try:
             for at in range(0, len(body), 1 << 16):
                 handler.wfile.write(body[at : at + (1 << 16)])
+                self.sent += len(body[at : at + (1 << 16)])
                 time.sleep(self.pause_s)
         except (BrokenPipeError, ConnectionResetError):
             return
