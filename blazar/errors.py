@@ -397,13 +397,13 @@ class NoModelInside(BlazarError):
 
 
 class DownloadFailed(BlazarError):
-    """Something could not be fetched, or what came is not what was promised."""
+    """Something could not be fetched, or is not what was promised. ``answered`` is a server's refusal, or 0."""
 
     code, status, summary = "DOWNLOAD_FAILED", 502, "a model or package could not be fetched"
 
-    def __init__(self, what: str, reason: str) -> None:
+    def __init__(self, what: str, reason: str, answered: int = 0) -> None:
         super().__init__(f"{what} could not be fetched: {reason}.")
-        self.what = what
+        self.what, self.answered = what, answered
         self.reason = reason
 
 

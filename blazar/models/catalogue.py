@@ -11,7 +11,7 @@ from blazar.clock import Clock, SystemClock
 from blazar.errors import BadRequest, Conflict, ModelNotFound
 from blazar.models import header, reference
 from blazar.models.header import Header
-from blazar.models.reference import fold
+from blazar.models.reference import fold, source_key
 from blazar.store.models import ModelRow as Model
 
 if TYPE_CHECKING:
@@ -62,7 +62,17 @@ class Catalogue:
 
     def from_source(self, source: str) -> Model | None:
         """The model that was pulled from there, if its files are all here."""
-        return next((model for model in self.list() if model.source == source and not self.missing(model)), None)
+        key = source_key(source)
+        return next((one for one in self.list() if source_key(one.source) == key and not self.missing(one)), None)
+
+    def file_of(self, digest: str) -> Path | None:
+        """A file of ours that has this ``sha256:…`` and was not changed since, if there is one."""
+        for model in self.list():
+            if model.digest == digest and model.owned and len(model.files) == 1 and not self.missing(model):
+                path = Path(model.files[0])
+                if path.stat().st_size == model.size:
+                    return path
+        return None
 
     def missing(self, model: Model) -> bool:
         """A file of it is not where it was."""
@@ -125,8 +135,7 @@ class Catalogue:
         for model in self._models:
             if fold(model.name) == wanted:
                 return model
-        source = _source(name)
-        same = [model for model in self._models if source and model.source == source]
+        same = list(self._from(name))
         same = same or [model for model in self._models if reference.base(model.name).lower() == wanted]
         if len(same) == 1:
             return same[0]
@@ -134,16 +143,21 @@ class Catalogue:
             raise ModelNotFound(name, [model.name for model in same])
         raise ModelNotFound(name, list(self._near(wanted)))
 
+    def _from(self, name: str) -> Iterator[Model]:
+        """The models that came from what ``name`` says, be it all of it or a repository without a quantisation."""
+        try:
+            wanted = reference.parse(name)
+            wanted = reference.origin(wanted) if wanted.kind == "name" else wanted
+        except BadRequest:
+            return
+        keys = {source_key(wanted.source), *(source_key(one.source) for one in reference.spellings(wanted))}
+        for model in self._models:
+            key = source_key(model.source)
+            if key in keys or (wanted.kind == "hub" and not wanted.tag and key.startswith(f"{min(keys)}:")):
+                yield model
+
     def _near(self, wanted: str) -> Iterator[str]:
         names = {fold(model.name): model.name for model in self._models}
         bases = {reference.base(key): value for key, value in names.items()}
         close = difflib.get_close_matches(wanted[:200], [*names, *bases], _NEAR)
         yield from dict.fromkeys(names.get(key) or bases[key] for key in close)
-
-
-def _source(name: str) -> str:
-    """The source that ``name`` may be instead of a name."""
-    try:
-        return reference.parse(name).source
-    except BadRequest:
-        return ""

@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -110,16 +110,6 @@ def place(source: Path, target: Path) -> None:
     """Give a finished file its name, durably. Both lie on one file system."""
     source.replace(target)
     sync_folder(target.parent)
-
-
-def bytes_in(folder: Path) -> int:
-    """How many bytes the files below ``folder`` have, as far as they stay while one looks."""
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += (Path(path) / name).stat().st_size
-    return total
 
 
 def sync_folder(folder: Path) -> None:

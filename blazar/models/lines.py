@@ -19,6 +19,7 @@ from urllib3.response import BaseHTTPResponse
 from blazar.errors import DownloadFailed
 from blazar.models import web
 from blazar.models.ledger import Identity, Ledger
+from blazar.models.pace import Pace
 from blazar.models.web import Again
 
 if TYPE_CHECKING:
@@ -33,24 +34,6 @@ _PIECE = 1 << 18
 _LEAVE_S = 1.0
 _SPAN = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _DIGEST = re.compile(r"(?:^|[,\s])sha-256=:([A-Za-z0-9+/=]+):")
-
-
-class Pace:
-    """How many bytes a second all transfers that share it may bring; 0: as many as come."""
-
-    def __init__(self, rate: int = 0) -> None:
-        self._rate = rate
-        self._lock = threading.Lock()
-        self._free_at = 0.0
-
-    def wait_s(self, count: int) -> float:
-        """How long whoever brought so many bytes waits before more."""
-        if not self._rate:
-            return 0.0
-        with self._lock:
-            now = time.monotonic()
-            self._free_at = max(self._free_at, now) + count / self._rate
-            return self._free_at - now
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):

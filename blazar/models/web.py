@@ -42,22 +42,11 @@ class Again(Exception):
         self.reached = reached
 
 
-class Refused(DownloadFailed):
-    """The server said no, and will say so again. ``said`` is the beginning of its own words."""
-
-    def __init__(self, url: str, status: int, headers: Mapping[str, str], said: str) -> None:
-        meaning = _MEANING.get(status, "")
-        super().__init__(url, f"the server answered {status}" + (f": {meaning}" if meaning else ""))
-        self.answered = status
-        self.headers = headers
-        self.said = said
-
-
 def ask(url: str, headers: Mapping[str, str] | None = None) -> BaseHTTPResponse:
     """The head of the answer to a GET, its body still to be read; redirects are followed, never from https to http, and
     a login is only shown to the host that it is for.
 
-    Raises Again, Refused; DownloadFailed for a redirect that is not followed.
+    Raises Again; DownloadFailed for a refusal, or a redirect that is not followed.
     """
     sent = {"User-Agent": "blazar", "Accept-Encoding": "identity", "Accept": "*/*", **(headers or {})}
     first = url
@@ -129,15 +118,13 @@ def _accepted(url: str, answer: BaseHTTPResponse) -> BaseHTTPResponse:
     """The answer, if it is one."""
     if answer.status < 300 or answer.status == 416:
         return answer
-    try:
-        said = answer.read(2000).decode(errors="replace")
-    except (HTTPError, OSError):
-        said = ""
     answer.close()
     if answer.status == 429 or answer.status >= 500:
         reason = f"the server answered {answer.status}" + (f" {answer.reason}" if answer.reason else "")
         raise Again(reason, _retry_after(answer.headers.get("Retry-After", "")))
-    raise Refused(url, answer.status, answer.headers, said)
+    meaning = _MEANING.get(answer.status, "")
+    reason = f"the server answered {answer.status}" + (f": {meaning}" if meaning else "")
+    raise DownloadFailed(url, reason, answer.status)
 
 
 def _place(url: str) -> tuple[str, str]:

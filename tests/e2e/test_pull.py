@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from blazar.models import header
-from blazar.models.files import bytes_in
+from blazar.models.ledger import brought
 from tests.support.server import BLAZAR, Server
 from tests.support.web import Web
 
@@ -38,7 +38,7 @@ def models(home: Server) -> list[Path]:
 
 def partial_bytes(home: Server) -> int:
     folder = home.home / "data" / "models" / ".partial"
-    return bytes_in(folder)
+    return brought(folder)
 
 
 def pulling(home: Server, source: str) -> subprocess.Popen[str]:

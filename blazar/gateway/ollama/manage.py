@@ -150,8 +150,10 @@ class Work:
         yield _line({"status": "pulling manifest"})
         while (step := await self._steps.get()) is not None:
             if step.total:
-                what = f"sha256:{hashlib.sha256(step.what.encode()).hexdigest()}"
-                status = "verifying sha256 digest" if step.phase == "verify" else f"pulling {step.what}"
+                # Clients tell their bars apart by the digest.
+                what = step.digest or f"sha256:{hashlib.sha256(step.what.encode()).hexdigest()}"
+                name = step.digest[7:19] or step.what
+                status = "verifying sha256 digest" if step.phase == "verify" else f"pulling {name}"
                 yield _line({"status": status, "digest": what, "total": step.total, "completed": step.done})
         try:
             if isinstance(self._stopped, ShuttingDown):

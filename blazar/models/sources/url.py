@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from blazar.errors import BadRequest
 from blazar.models import shards
-from blazar.models.progress import Listener
 from blazar.models.reference import Reference
-from blazar.models.sources import Fetched, look_for_gguf
-from blazar.models.transfer import Downloaded, download
+from blazar.models.sources import Fetched, Means, look_for_gguf
+
+if TYPE_CHECKING:
+    from blazar.models.transfer import Downloaded
 
 
-def fetch(reference: Reference, staging: Path, listener: Listener) -> Fetched:
-    """Bring the file, or every shard of it, into the folder ``staging``."""
+def fetch(reference: Reference, means: Means) -> Fetched:
+    """Bring the file, or every shard of it."""
     parts = urlsplit(reference.url)
     folder, _, last = parts.path.rpartition("/")
     names = shards.siblings(unquote(last))
@@ -26,7 +27,7 @@ def fetch(reference: Reference, staging: Path, listener: Listener) -> Fetched:
     for name in names:
         url = urlunsplit((parts.scheme, parts.netloc, f"{folder}/{quote(name)}", parts.query, ""))
         url = reference.url if len(names) == 1 else url
-        got.append(download(url, staging, file_name(name), listener, sha256=reference.sha256, look=_looker(url)))
+        got.append(means.bring(url, file_name(name), reference.sha256, _looker(url)))
     return Fetched(tuple(one.path for one in got), tuple(one.digest for one in got))
 
 

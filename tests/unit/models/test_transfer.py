@@ -22,7 +22,8 @@ import pytest
 from blazar.errors import DownloadFailed, InsufficientStorage
 from blazar.models import transfer
 from blazar.models.ledger import brought
-from blazar.models.lines import PART, Pace, Way
+from blazar.models.lines import PART, Way
+from blazar.models.pace import Pace
 from blazar.models.progress import Progress, ignore
 from blazar.models.transfer import Downloaded
 from tests.support.web import Web
