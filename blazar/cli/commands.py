@@ -25,6 +25,7 @@ ENTRIES = (
     Entry("coreside", SERVE, "Plan which models fit in memory together.", "coreside:coreside"),
     Entry("session", SERVE, "Save what a model has read, and give it back.", "session:session"),
     Entry("pull", MODELS, "Fetch a model.", "models:pull"),
+    Entry("fit", MODELS, "Say whether a model fits this machine, before it is fetched.", "fit:fit"),
     Entry("import", MODELS, "Take in a model file that is already here.", "models:import_"),
     Entry("list", MODELS, "List the models on disk.", "models:list_"),
     Entry("show", MODELS, "Show what a model is.", "models:show"),

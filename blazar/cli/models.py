@@ -27,7 +27,7 @@ _RIGHT = frozenset({"SIZE", "PARAMETERS", "CONTEXT"})
 @click.command()
 @click.argument("target")
 def pull(target: str) -> None:
-    """Fetch TARGET and keep it.
+    r"""Fetch TARGET and keep it.
 
     \b
       qwen3:0.6b                  from the registry

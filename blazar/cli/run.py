@@ -21,6 +21,9 @@ from blazar.repl.chat import Chat
 from blazar.repl.settings import Parameter, parameter
 
 _SILENT_PIPE_S = 3.0
+_SOURCES = (
+    "pypi:", "http://", "https://", "ollama:", "hf:", "hf.co/", "huggingface.co/", "file:", "/", "./", "../", "~",
+)  # fmt: skip
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, Parameter]:
@@ -65,7 +68,8 @@ def run(
 ) -> None:
     """Ask MODEL for one answer to PROMPT, or talk to it when there is no PROMPT.
 
-    MODEL is a name on disk (blazar list), or a source to fetch it from first: pypi:PACKAGE, a URL, a .gguf file. What
+    MODEL is a name on disk (blazar list), or a source to fetch it from first: ollama:NAME, hf.co/OWNER/REPO,
+    pypi:PACKAGE, a URL, a .gguf file. What
     is piped in follows the PROMPT; a PROMPT that ends in '-' waits for it however long it takes.
     """
     text = _prompt(prompt)
@@ -85,23 +89,31 @@ def run(
 def ready(paths: Paths, config: Config, target: str) -> tuple[Client, str]:
     """A daemon that answers and the name of the model, after fetching the one and starting the other where need be."""
     name = _fetched(paths, config, target) if is_source(target) else target
-    daemon = client(paths, config)
+    running = client(paths, config)
     try:
-        daemon.health()
+        running.health()
     except DaemonUnreachable:
         from blazar.models.library import Library  # noqa: PLC0415 (only without a daemon)
 
         # Nobody wants a daemon started only to hear that the name is wrong.
         name = Library(paths, config).show(name).name
-        daemon = _start(paths, config)
-    return daemon, name
+        running = _start(paths, config)
+    return running, name
+
+
+def daemon(paths: Paths, config: Config) -> Client:
+    """A daemon that answers, started where there is none."""
+    running = client(paths, config)
+    try:
+        running.health()
+    except DaemonUnreachable:
+        return _start(paths, config)
+    return running
 
 
 def is_source(target: str) -> bool:
     """Whether a target says where a model comes from, and is no name of one."""
-    return target.lower().startswith(("pypi:", "http://", "https://", "file:", "/", "./", "../", "~")) or (
-        target.lower().endswith(".gguf") and Path(target).is_file()
-    )
+    return target.lower().startswith(_SOURCES) or (target.lower().endswith(".gguf") and Path(target).is_file())
 
 
 def _fetched(paths: Paths, config: Config, target: str) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from blazar.client.problems import problem
 from blazar.client.stream import Stream
 from blazar.client.transport import Address, Exchange
-from blazar.client.types import ChatRequest, Checkpoint, Coreside, Health, Installed, Running
+from blazar.client.types import ChatRequest, Checkpoint, Coreside, Fit, Health, Installed, Running
 from blazar.errors import BadGateway
 
 T = TypeVar("T")
@@ -84,6 +84,11 @@ class Client:
         """Which models fit in memory together; all of them without ``models``."""
         query = urlencode([("model", name) for name in models])
         return self._ask("GET", f"/api/coreside?{query}", None, Coreside)
+
+    def fit(self, model: str, context: int = 0, cache_type: str = "") -> Fit:
+        """Whether ``model`` fits this machine, in each of its quantisations; nothing is fetched but its header."""
+        query = urlencode({"model": model, "context": context, "cache_type": cache_type})
+        return self._ask("GET", f"/api/fit?{query}", None, Fit, timeout=None)
 
     def checkpoint(self, action: Literal["save", "restore"], model: str, name: str) -> Checkpoint:
         """Save what a model has read under ``name``, or give it back."""

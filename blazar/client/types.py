@@ -93,6 +93,42 @@ class Coreside(msgspec.Struct, frozen=True):
     models: tuple[Residence, ...] = ()
 
 
+class Choice(msgspec.Struct, frozen=True):
+    """One quantisation, and in which kind of place it fits (``gpu``, ``gpus``, ``partly``, ``memory``, ``no``).
+    ``size`` and ``need`` in bytes; ``context`` tokens fit, of ``trained``; ``layers`` of ``of`` are on GPUs; ``slots``
+    conversations of ``each`` tokens at once; ``speed`` in tokens a second, where that can be told. ``exact`` is false
+    where it was reckoned from another quantisation.
+    """
+
+    target: str
+    quantization: str = ""
+    size: int = 0
+    here: bool = False
+    exact: bool = True
+    recommended: bool = False
+    fits: str = "no"
+    need: int = 0
+    context: int = 0
+    trained: int = 0
+    layers: int = 0
+    of: int = 0
+    slots: int = 0
+    each: int = 0
+    speed: float | None = None
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """What may be meant by ``model``, for ``memory`` bytes of main memory and those of each of ``gpus``."""
+
+    model: str
+    architecture: str = ""
+    parameters: int = 0
+    memory: int = 0
+    gpus: dict[str, int] = {}
+    cache_type: str = ""
+    choices: tuple[Choice, ...] = ()
+
+
 class Installed(msgspec.Struct, frozen=True):
     """One row of ``/api/tags``. ``size`` is bytes, ``modified_at`` is RFC 3339."""
 

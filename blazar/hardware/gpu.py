@@ -8,7 +8,8 @@ import msgspec
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """``index`` is the vendor's; ``id`` stays the same over restarts. ``total`` and ``free`` in bytes, as they were
     when it was probed; ``unified``: it works in main memory and has none of its own. ``capability`` is the compute
-    capability, such as ``9.0``; empty where a vendor has none.
+    capability, such as ``9.0``; empty where a vendor has none. ``bandwidth`` of its memory is in bytes a second, 0
+    where nobody says.
     """
 
     vendor: str
@@ -20,3 +21,4 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     driver: str = ""
     capability: str = ""
     unified: bool = False
+    bandwidth: int = 0

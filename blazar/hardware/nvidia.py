@@ -15,6 +15,7 @@ _LIBRARY = "libnvidia-ml.so.1"
 _TEXT = 96
 _NOT_SUPPORTED, _INSUFFICIENT_SIZE = 3, 7
 _UNKNOWN = 2**64 - 1
+_MEMORY_CLOCK = 2
 _PROCESSES = 64
 
 
@@ -111,7 +112,18 @@ class Driver:
                 driver=_text(library.nvmlSystemGetDriverVersion),
                 capability=f"{major.value}.{minor.value}" if major.value else "",
                 unified=code == _NOT_SUPPORTED,
+                bandwidth=self._bandwidth(handle),
             )
+
+    def _bandwidth(self, handle: ctypes.c_void_p) -> int:
+        """Two transfers with each tick of the memory's highest clock, over the whole bus."""
+        bits, mhz = ctypes.c_uint(), ctypes.c_uint()
+        try:
+            width = self._library.nvmlDeviceGetMemoryBusWidth(handle, ctypes.byref(bits))
+            clock = self._library.nvmlDeviceGetMaxClockInfo(handle, ctypes.c_uint(_MEMORY_CLOCK), ctypes.byref(mhz))
+        except AttributeError:
+            return 0
+        return 0 if width or clock else 2 * mhz.value * 1_000_000 * bits.value // 8
 
     def _id(self, handle: ctypes.c_void_p, index: int) -> str:
         return _text(self._library.nvmlDeviceGetUUID, handle) or str(index)

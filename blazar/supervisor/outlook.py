@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from blazar.hardware import bandwidth
+from blazar.memory.fit import Machine
 from blazar.memory.layouts import Layout
 from blazar.supervisor.settings import Need
 
@@ -24,6 +27,14 @@ class Outlook:
     def budget(self) -> dict[str, int]:
         """Bytes by pool that models may hold together."""
         return self._room.budget()
+
+    async def machine(self) -> Machine:
+        """What a model that is not here yet would find: GPUs as far as a build that is installed reaches them, or all
+        of them where there is no build yet.
+        """
+        builds = await self._loader.builds()
+        host = await asyncio.to_thread(bandwidth.main_memory)
+        return self._room.machine(builds, host)
 
     async def estimate(self, model: Model, reach: Mapping[str, int]) -> tuple[list[Layout], bool]:
         """Where ``model`` would go with its usual settings if it could have ``reach``, the best first, and whether what

@@ -14,6 +14,7 @@ import msgspec
 
 from blazar.engines.base import TOLD
 from blazar.errors import InsufficientMemory, ModelTooLarge
+from blazar.memory.fit import Machine
 from blazar.memory.layouts import HOST, Device, Layout, layouts
 from blazar.supervisor.memory import held
 from blazar.supervisor.policy import Decision, Tenant, choose
@@ -21,10 +22,12 @@ from blazar.supervisor.state import State
 from blazar.supervisor.wake import Wake
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from blazar.clock import Clock
     from blazar.config.schema import Residency
+    from blazar.engines.base import Build
+    from blazar.hardware import Gpu
     from blazar.supervisor.instance import Instance
     from blazar.supervisor.memory import Memory
 
@@ -153,16 +156,20 @@ class Room:
         """Where ``instance`` could go, if it could have ``reach`` of each pool."""
         wanted, build = instance.settings.gpu_layers, instance.build
         gpus = [gpu for gpu in self._memory.gpus() if wanted and build.reaches(gpu.vendor)]
-        devices = [
-            Device(id=gpu.id, reach=reach.get(gpu.id, 0), unified=gpu.unified, rank=-float(gpu.capability or 0))
-            for gpu in gpus
-        ]
+        devices = _devices(gpus, reach)
         apart = not TOLD.keys().isdisjoint(build.backends)
         found = layouts(instance.pieces, devices, wanted, apart=apart, seen=instance.seen)
         if build.backends and not devices:
             # A GPU that only the engine knows: it puts there what it can, and the plan is for the worst case.
             found = [msgspec.structs.replace(layout, layers=wanted) for layout in found]
         return found
+
+    def machine(self, builds: Sequence[Build], host_rate: int) -> Machine:
+        """What a model that is not here yet would find, were all others to leave."""
+        reach = self.budget()
+        gpus = [gpu for gpu in self._memory.gpus() if not builds or any(build.reaches(gpu.vendor) for build in builds)]
+        rates = {gpu.id: host_rate if gpu.unified and not gpu.bandwidth else gpu.bandwidth for gpu in gpus}
+        return Machine(host=reach[HOST], devices=_devices(gpus, reach), rates={HOST: host_rate} | rates)
 
     def budget(self) -> dict[str, int]:
         """Bytes by pool that models may hold together: what is free and what they hold now, within the bound."""
@@ -210,3 +217,11 @@ def _reach(pool: str, free: int, tenants: list[Tenant]) -> int:
 
 def _where(decision: Decision) -> str:
     return " on a GPU" if decision.pool else ""
+
+
+def _devices(gpus: Sequence[Gpu], reach: Mapping[str, int]) -> tuple[Device, ...]:
+    """The newer are ranked before the older."""
+    return tuple(
+        Device(id=gpu.id, reach=reach.get(gpu.id, 0), unified=gpu.unified, rank=-float(gpu.capability or 0))
+        for gpu in gpus
+    )

@@ -149,7 +149,11 @@ class Work:
         """Ollama's lines, the last of them ``success`` or an error."""
         yield _line({"status": "pulling manifest"})
         while (step := await self._steps.get()) is not None:
-            if step.total:
+            if step.phase == "done":
+                yield _line({"status": "writing manifest"})
+            elif step.phase == "wait":
+                yield _line({"status": f"waiting: {step.what}"})
+            elif step.total:
                 # Clients tell their bars apart by the digest.
                 what = step.digest or f"sha256:{hashlib.sha256(step.what.encode()).hexdigest()}"
                 name = step.digest[7:19] or step.what
