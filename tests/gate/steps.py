@@ -101,6 +101,8 @@ STEPS: tuple[Step, ...] = (
     _native_bench("queue", "what a turn in the waiting list costs, once"),
     Step("header", "reading a large header, twice", (PYTHON, "-m", "benches.header", "--smoke")),
     Step("grid", "the memory of 100,000 candidates, twice", (PYTHON, "-m", "benches.grid", "--smoke")),
+    Step("footprint", "memory as planned and as taken, twice", (PYTHON, "-m", "benches.footprint", "--smoke")),
+    Step("pull", "a file against curl, twice", (PYTHON, "-m", "benches.pull", "--smoke")),
     Step("startup", "the start of the command line, twice", (PYTHON, "-m", "benches.startup", "--smoke")),
     Step("load", "the load bench, a few seconds of it", (PYTHON, "-m", "benches.load.run", "--smoke")),
     _pytest("wheel", "sdist, wheel, and every way to install", "tests/test_wheel.py", limit_s=1500),
