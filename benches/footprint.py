@@ -95,7 +95,7 @@ def main() -> int:
             path = given
             if path == Path():
                 path = Path(folder) / f"{number}.gguf"
-                tiny_model.write(path, **case.shape)
+                tiny_model.write(path, **case.shape)  # type: ignore[arg-type]
             rows.append(measure(case, path.absolute(), Path(folder) / f"home{number}"))
     errors = [row.error for row in rows]
     if arguments.json:

@@ -27,6 +27,7 @@ from blazar.supervisor.fleet import Fleet
 if TYPE_CHECKING:
     from blazar.config.paths import Paths
     from blazar.config.schema import Config
+    from blazar.engines.install.keeper import Keeper
     from blazar.models.catalogue import Model
     from blazar.models.library import Library
 
@@ -64,6 +65,13 @@ class Node:
         from blazar.models.library import Library  # noqa: PLC0415  (most days nothing is fetched)
 
         return Library(self.paths, self.config, Catalogue(self.store))
+
+    @cached_property
+    def builds(self) -> Keeper:
+        """What installs engines and lets them go. It blocks, and so works in threads."""
+        from blazar.engines.install.keeper import Keeper  # noqa: PLC0415  (most days nothing is installed)
+
+        return Keeper(self.config, self.paths, self.store.builds)
 
     async def start(self) -> None:
         """Sweep what an earlier life left, then be ready for requests."""

@@ -32,6 +32,7 @@ ENTRIES = (
     Entry("cp", MODELS, "Give a model a second name.", "models:copy"),
     Entry("mmproj", MODELS, "Give a model the projector that lets it see.", "models:mmproj"),
     Entry("rm", MODELS, "Remove models.", "models:remove"),
+    Entry("engine", SETTINGS, "List, install, update and remove engines.", "engine:engine"),
     Entry("config", SETTINGS, "See and change the settings.", "config:config"),
     Entry("keys", SETTINGS, "Say who may ask, for what, and for how much.", "keys:keys"),
     Entry("doctor", SETTINGS, "Check this installation and say what to mend.", "doctor:doctor"),

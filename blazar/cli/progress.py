@@ -20,6 +20,7 @@ _PHASES = {
     "unpack": "Unpacking",
     "copy": "Copying",
     "load": "Loading",
+    "test": "Measuring",
 }
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STEP = 10

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
-from blazar.client.problems import problem
+from blazar.client.problems import problem, rebuilt
 from blazar.client.stream import Stream
 from blazar.client.transport import Address, Exchange
-from blazar.client.types import ChatRequest, Checkpoint, Coreside, Fit, Health, Installed, Running
+from blazar.client.types import (
+    ChatRequest,
+    Checkpoint,
+    Coreside,
+    EngineBuild,
+    EngineStep,
+    Fit,
+    Health,
+    Installed,
+    Running,
+)
 from blazar.errors import BadGateway
 
 T = TypeVar("T")
@@ -26,6 +36,10 @@ class _Tags(msgspec.Struct):
 
 class _Ps(msgspec.Struct):
     models: tuple[Running, ...]
+
+
+class _Builds(msgspec.Struct):
+    builds: tuple[EngineBuild, ...]
 
 
 class _Session(msgspec.Struct):
@@ -89,6 +103,27 @@ class Client:
         """Whether ``model`` fits this machine, in each of its quantisations; nothing is fetched but its header."""
         query = urlencode({"model": model, "context": context, "cache_type": cache_type})
         return self._ask("GET", f"/api/fit?{query}", None, Fit, timeout=None)
+
+    def builds(self) -> tuple[EngineBuild, ...]:
+        """The builds of engines, the one that is used first."""
+        return self._ask("GET", "/api/engines", None, _Builds, timeout=None).builds
+
+    def engine(self, action: str, **fields: Any) -> Iterator[EngineStep]:
+        """Work on builds; its steps as they come, the last with what came of it. Leaving the iterator ends the work."""
+        exchange = Exchange(self._address)
+        try:
+            self._send(exchange, "POST", "/api/engines", {"action": action, **fields}, timeout=None)
+            step = EngineStep()
+            while step.status != "success":
+                line = exchange.line()
+                if not line:
+                    raise exchange.broken()
+                step = msgspec.json.decode(line, type=EngineStep)
+                if step.error is not None:
+                    raise rebuilt(step.blazar_code, step.error)
+                yield step
+        finally:
+            exchange.close()
 
     def checkpoint(self, action: Literal["save", "restore"], model: str, name: str) -> Checkpoint:
         """Save what a model has read under ``name``, or give it back."""

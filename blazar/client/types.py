@@ -93,6 +93,45 @@ class Coreside(msgspec.Struct, frozen=True):
     models: tuple[Residence, ...] = ()
 
 
+class EngineBuild(msgspec.Struct, frozen=True):
+    """An installed build: ``used`` for what is loaded from now on, ``owned`` if Blazar may remove it; ``models`` run on
+    it now.
+    """
+
+    kind: str
+    tag: str
+    channel: str = ""
+    version: str = ""
+    used: bool = False
+    owned: bool = False
+    backends: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    path: str = ""
+
+
+class Speeds(msgspec.Struct, frozen=True):
+    """Tokens a second that two builds wrote with ``model``."""
+
+    model: str = ""
+    old: float = 0
+    new: float = 0
+
+
+class EngineStep(msgspec.Struct, frozen=True):
+    """A line about work on builds; the last one, of status ``success``, says what came of it."""
+
+    status: str = ""
+    what: str = ""
+    error: str | None = None
+    blazar_code: str = ""
+    tag: str = ""
+    before: str = ""
+    kept: bool = True
+    speeds: Speeds | None = None
+    note: str = ""
+    removed: tuple[str, ...] = ()
+
+
 class Choice(msgspec.Struct, frozen=True):
     """One quantisation, and in which kind of place it fits (``gpu``, ``gpus``, ``partly``, ``memory``, ``no``).
     ``size`` and ``need`` in bytes; ``context`` tokens fit, of ``trained``; ``layers`` of ``of`` are on GPUs; ``slots``

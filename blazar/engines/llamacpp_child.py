@@ -70,7 +70,11 @@ def _params(module: Any, options: argparse.Namespace) -> Any:
     params = module.CommonParams()
     params.model.path = options.model
     params.model_alias = {options.alias} if options.alias else set()
-    params.hostnames, params.port = [options.host], options.port
+    if hasattr(params, "hostnames"):
+        params.hostnames = [options.host]
+    else:  # before 2026.10
+        params.hostname = options.host
+    params.port = options.port
     params.api_keys = [key for key in os.environ.get("LLAMA_API_KEY", "").split(",") if key]
     params.n_ctx, params.n_parallel, params.kv_unified = options.ctx_size, options.parallel, options.kv_unified
     params.n_batch, params.n_ubatch = options.batch_size, options.ubatch_size

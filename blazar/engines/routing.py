@@ -31,7 +31,7 @@ def choose(
     for adapter in able:
         candidates = [build for build in builds if build.kind == adapter.kind and channel in {"auto", build.channel}]
         if candidates:
-            return adapter, min(candidates, key=_rank)
+            return adapter, preferred(candidates)
     kinds = ", ".join(adapter.kind for adapter in able)
     if channel == "auto":
         reason, cure = f"{kinds} is not installed", _CURES.get(model.format, "")
@@ -41,6 +41,11 @@ def choose(
     else:
         reason, cure = f"{kinds} has no build in the channel '{channel}'", _CURES.get(model.format, "")
     raise ModelUnsupportedEngine(model.name, reason, cure)
+
+
+def preferred(builds: Sequence[Build]) -> Build:
+    """Of builds of one kind the one that is used: the active one, else a local one, else a wheel."""
+    return min(builds, key=_rank)
 
 
 def _rank(build: Build) -> tuple[bool, int]:

@@ -26,6 +26,7 @@ from blazar.gateway.batches import Batches
 from blazar.gateway.control.cache import Cache
 from blazar.gateway.control.coreside import Coreside
 from blazar.gateway.control.engine import EngineTool, EngineView, Infill
+from blazar.gateway.control.engines import Engines
 from blazar.gateway.control.fit import Fit
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.control.keys import ApiKeys, RotateKey
@@ -118,6 +119,7 @@ def routes(node: Node, register: Register) -> dict[str, Any]:
         "/api/cache": Cache(node),
         "/api/coreside": Coreside(node),
         "/api/fit": Fit(node),
+        "/api/engines": Engines(node),
         "/api/reset": Reset(node),
         "/api/session": Session(node),
         "/api/sessions": Sessions(node),

@@ -10,7 +10,7 @@ import msgspec
 
 from blazar.clock import Clock, SystemClock
 
-Phase = Literal["resolve", "wait", "download", "verify", "unpack", "copy", "load", "done"]
+Phase = Literal["resolve", "wait", "download", "verify", "unpack", "copy", "load", "test", "done"]
 
 _EVERY_NS = 100_000_000
 _WINDOW_NS = 5_000_000_000

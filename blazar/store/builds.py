@@ -9,11 +9,13 @@ import msgspec
 from blazar.errors import NotFound
 from blazar.store.connection import Connection
 
-_COLUMNS = "kind, tag, channel, path, version, flags, backends, fingerprint, active, added_ns"
+_COLUMNS = "kind, tag, channel, path, version, flags, backends, fingerprint, active, added_ns, used_ns"
 
 
 class BuildRow(msgspec.Struct, frozen=True):
-    """One installed build. ``fingerprint`` is of what was probed, so that a changed file is probed again."""
+    """One installed build. ``fingerprint`` is of what was probed, so that a changed file is probed again; ``used_ns``
+    is when it became the active one last, 0 for never.
+    """
 
     kind: str
     tag: str
@@ -25,6 +27,7 @@ class BuildRow(msgspec.Struct, frozen=True):
     fingerprint: str
     active: bool
     added_ns: int
+    used_ns: int = 0
 
 
 class BuildRows:
@@ -53,18 +56,20 @@ class BuildRows:
         """Insert or replace a build; an active one takes the place of the active one of its kind."""
         values = (
             row.kind, row.tag, row.channel, row.path, row.version, msgspec.json.encode(row.flags).decode(),
-            msgspec.json.encode(row.backends).decode(), row.fingerprint, row.active, row.added_ns,
+            msgspec.json.encode(row.backends).decode(), row.fingerprint, row.active, row.added_ns, row.used_ns,
         )  # fmt: skip
         with self._connection.write() as db:
             if row.active:
                 db.execute("UPDATE builds SET active = 0 WHERE kind = ?", (row.kind,))
             db.execute(f"INSERT OR REPLACE INTO builds ({_COLUMNS}) VALUES ({', '.join('?' * len(values))})", values)
 
-    def activate(self, kind: str, tag: str) -> None:
+    def activate(self, kind: str, tag: str, now_ns: int) -> None:
         """Make this the active build of its kind. Raises ``NotFound``."""
         with self._connection.write() as db:
             db.execute("UPDATE builds SET active = 0 WHERE kind = ?", (kind,))
-            changed = db.execute("UPDATE builds SET active = 1 WHERE kind = ? AND tag = ?", (kind, tag)).rowcount
+            changed = db.execute(
+                "UPDATE builds SET active = 1, used_ns = ? WHERE kind = ? AND tag = ?", (now_ns, kind, tag)
+            ).rowcount
             if not changed:
                 raise NotFound(f"build '{tag}' of the engine {kind}")
 

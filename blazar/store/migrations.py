@@ -126,5 +126,7 @@ _GPUS = (
     "ALTER TABLE measures ADD COLUMN device_bytes INTEGER NOT NULL DEFAULT 0",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS, _BATCHES, _KEYS, _GPUS)
+_ROLLBACK = ("ALTER TABLE builds ADD COLUMN used_ns INTEGER NOT NULL DEFAULT 0",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS, _BATCHES, _KEYS, _GPUS, _ROLLBACK)
 """Step ``n`` (from 1) leads from ``user_version`` n - 1 to n; the statements of one step are one transaction."""

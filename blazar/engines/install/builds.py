@@ -48,7 +48,8 @@ def installed(options: Engine, paths: Paths, rows: BuildRows) -> tuple[Build, ..
                 if candidate.channel == "local":
                     raise
                 continue
-            row = row_of(build, active=row is not None and row.active)
+            used_ns = row.used_ns if row is not None else 0
+            row = row_of(build, active=row is not None and row.active, used_ns=used_ns)
             rows.put(row)
         builds.append(build_of(row))
     return tuple(builds)
@@ -92,8 +93,9 @@ def _ask(build: Build, argv: Sequence[str]) -> str:
     return done.stdout + done.stderr
 
 
-def row_of(build: Build, *, active: bool) -> BuildRow:
+def row_of(build: Build, *, active: bool, used_ns: int = 0) -> BuildRow:
     """A build as the store keeps it."""
+    now_ns = time.time_ns()
     return BuildRow(
         kind=build.kind,
         tag=build.tag,
@@ -104,7 +106,8 @@ def row_of(build: Build, *, active: bool) -> BuildRow:
         backends=tuple(sorted(build.backends)),
         fingerprint=build.fingerprint,
         active=active,
-        added_ns=time.time_ns(),
+        added_ns=now_ns,
+        used_ns=now_ns if active and not used_ns else used_ns,
     )
 
 

@@ -49,13 +49,14 @@ def candidates(options: Engine, paths: Paths) -> Iterator[Candidate]:
 
 
 def _wheels(paths: Paths) -> Iterator[Candidate]:
-    for home in sorted((paths.engines / KIND).glob("*/pyvenv.cfg")):
-        yield from venv(home.parent)
+    ours = [build for home in sorted((paths.engines / KIND).glob("[!.]*/pyvenv.cfg")) for build in venv(home.parent)]
+    yield from ours
     try:
         here = version(PACKAGE)
     except PackageNotFoundError:
         return
-    yield Candidate(f"{PACKAGE}-{here}", "pypi", sys.executable, f"{here} {sys.executable} {_stamp(SHIM)}")
+    if f"{PACKAGE}-{here}" not in {build.tag for build in ours}:  # one of each version is enough
+        yield Candidate(f"{PACKAGE}-{here}", "pypi", sys.executable, f"{here} {sys.executable} {_stamp(SHIM)}")
 
 
 def local(path: str) -> Candidate:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def install(paths: Paths, rows: BuildRows, *, version: str = "", pip_args: Sequence[str] = ()) -> Build:
-    """Fetch and activate a build; ``version`` empty means the newest. Blocks for as long as pip takes.
+    """Fetch a build; ``version`` empty means the newest. It is not used yet. Blocks for as long as pip takes.
 
     Raises DownloadFailed with pip's last words, Conflict when that version is there already, ConfigError when it does
     not answer. What was begun is removed.
@@ -55,12 +55,25 @@ def install(paths: Paths, rows: BuildRows, *, version: str = "", pip_args: Seque
         shutil.rmtree(beside, ignore_errors=True)
         raise
     try:
-        row = row_of(probe(next(channels.venv(target)).build()), active=True)
+        row = row_of(probe(next(channels.venv(target)).build()), active=False)
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
     rows.put(row)
     return build_of(row)
+
+
+def discard(paths: Paths, tag: str) -> None:
+    """The files of a build go: aside under another name first, so that half of one is never taken for a build."""
+    home = paths.engines / channels.KIND
+    aside = Path(tempfile.mkdtemp(prefix=".gone-", dir=home))
+    (home / tag).rename(aside / tag)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def owned(paths: Paths, tag: str) -> bool:
+    """The build is in an environment that we made."""
+    return (paths.engines / channels.KIND / tag / "pyvenv.cfg").is_file()
 
 
 def _run(what: str, argv: Sequence[str]) -> None:

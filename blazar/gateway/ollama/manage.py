@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from blazar.errors import BadRequest, BlazarError, Conflict, Internal, LocalOnly, ModelNotFound, ShuttingDown
+from blazar.errors import BadRequest, Conflict, LocalOnly, ModelNotFound
 from blazar.gateway.body import Named, typed, whole
+from blazar.gateway.work import NDJSON, Work, line
 from blazar.models import reference
 from blazar.models.progress import Progress
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
 
-    from blazar.models.catalogue import Model
     from blazar.node import Node
-
-_log = logging.getLogger("blazar.gateway")
-_NDJSON = "application/x-ndjson"
 
 
 class _Copy(msgspec.Struct):
@@ -98,17 +93,18 @@ class Pull:
         asked = typed(await whole(self._node, req), _Named, req.path)
         source = self._source(asked.wanted)
         if source is None:
-            resp.content_type = _NDJSON if asked.stream else "application/json"
-            resp.data = _line({"status": "success"})
+            resp.content_type = NDJSON if asked.stream else "application/json"
+            resp.data = line({"status": "success"})
             return
         context = req.scope["blazar"]
         context.watch_client()
-        work = Work(self._node, source, context.trace)
+        library = self._node.library
+        work = Work(self._node, lambda tell: library.pull(source, tell), context.trace)
         context.finally_do(work.stop)
         if asked.stream:
             context.streaming = True
-            resp.content_type = _NDJSON
-            resp.stream = work.lines()
+            resp.content_type = NDJSON
+            resp.stream = work.lines("pulling manifest", _step, lambda _: {"status": "success"})
             return
         await work.result()
         resp.media = {"status": "success"}
@@ -128,74 +124,15 @@ class Pull:
         return name
 
 
-class Work:
-    """One pull in a thread of its own, and the steps that it tells."""
-
-    def __init__(self, node: Node, source: str, trace: str) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._steps: asyncio.Queue[Progress | None] = asyncio.Queue()
-        self._stopped: BlazarError | None = None
-        self._trace = trace
-        self._leaving = node.leaving
-        self._leaving.add(self.leave)
-        self._task = asyncio.ensure_future(asyncio.to_thread(self._pull, node, source))
-        self._task.add_done_callback(self._ended)
-
-    async def result(self) -> Model:
-        """The model, once it is whole. Raises what the pull raises."""
-        return await asyncio.shield(self._task)
-
-    async def lines(self) -> AsyncIterator[bytes]:
-        """Ollama's lines, the last of them ``success`` or an error."""
-        yield _line({"status": "pulling manifest"})
-        while (step := await self._steps.get()) is not None:
-            if step.phase == "done":
-                yield _line({"status": "writing manifest"})
-            elif step.phase == "wait":
-                yield _line({"status": f"waiting: {step.what}"})
-            elif step.total:
-                # Clients tell their bars apart by the digest.
-                what = step.digest or f"sha256:{hashlib.sha256(step.what.encode()).hexdigest()}"
-                name = step.digest[7:19] or step.what
-                status = "verifying sha256 digest" if step.phase == "verify" else f"pulling {name}"
-                yield _line({"status": status, "digest": what, "total": step.total, "completed": step.done})
-        try:
-            if isinstance(self._stopped, ShuttingDown):
-                raise self._stopped
-            await self._task
-        except BlazarError as error:
-            yield _line({"error": error.message, "blazar_code": error.code})
-        except Exception:  # noqa: BLE001  (the head is out: the client gets a line, the log the rest)
-            _log.exception("a pull failed")
-            fault = Internal(self._trace)
-            yield _line({"error": fault.message, "blazar_code": fault.code})
-        else:
-            yield _line({"status": "success"})
-
-    def stop(self) -> None:
-        """Nobody waits for it any more: it ends at its next step."""
-        self._stopped = self._stopped or Conflict("The client of this pull left.")
-
-    def leave(self) -> None:
-        """The daemon stops: whoever waits hears of it at once."""
-        self._stopped = ShuttingDown()
-        self._steps.put_nowait(None)
-
-    def _pull(self, node: Node, source: str) -> Model:
-        return node.library.pull(source, self._tell)
-
-    def _tell(self, step: Progress) -> None:
-        """In the pull's thread. An exception out of it stops the pull."""
-        if self._stopped is not None:
-            raise self._stopped
-        self._loop.call_soon_threadsafe(self._steps.put_nowait, step)
-
-    def _ended(self, task: asyncio.Future[Model]) -> None:
-        self._leaving.discard(self.leave)
-        self._steps.put_nowait(None)
-        if not task.cancelled():
-            task.exception()  # whoever waits gets it; when nobody does, there is nobody to tell
-
-
-def _line(value: dict[str, object]) -> bytes:
-    return msgspec.json.encode(value) + b"\n"
+def _step(step: Progress) -> dict[str, object] | None:
+    """In Ollama's words."""
+    if step.phase == "done":
+        return {"status": "writing manifest"}
+    if step.phase == "wait":
+        return {"status": f"waiting: {step.what}"}
+    if not step.total:
+        return None
+    # Clients tell their bars apart by the digest.
+    what = step.digest or f"sha256:{hashlib.sha256(step.what.encode()).hexdigest()}"
+    status = "verifying sha256 digest" if step.phase == "verify" else f"pulling {step.digest[7:19] or step.what}"
+    return {"status": status, "digest": what, "total": step.total, "completed": step.done}

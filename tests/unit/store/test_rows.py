@@ -82,8 +82,8 @@ def test_one_build_of_a_kind_is_active(opened: Store) -> None:
     opened.builds.put(other)
     opened.builds.put(msgspec.structs.replace(BUILD, kind="mlx"))
     assert opened.builds.active("llamacpp") == other
-    opened.builds.activate("llamacpp", "b1")
-    assert opened.builds.active("llamacpp") == BUILD
+    opened.builds.activate("llamacpp", "b1", 1)
+    assert opened.builds.active("llamacpp") == msgspec.structs.replace(BUILD, used_ns=1)
     assert [b.active for b in opened.builds.list("llamacpp")] == [False, True]
     assert opened.builds.active("mlx") is not None
     assert len(opened.builds.list()) == 3
@@ -92,8 +92,8 @@ def test_one_build_of_a_kind_is_active(opened: Store) -> None:
 def test_activating_a_build_that_is_not_there_changes_nothing(opened: Store) -> None:
     opened.builds.put(BUILD)
     with pytest.raises(NotFound):
-        opened.builds.activate("llamacpp", "b9")
-    assert opened.builds.active("llamacpp") == BUILD
+        opened.builds.activate("llamacpp", "b9", 1)
+    assert opened.builds.active("llamacpp") == msgspec.structs.replace(BUILD, used_ns=1)
     assert opened.builds.delete("llamacpp", "b1")
     assert opened.builds.get("llamacpp", "b1") is None
 
