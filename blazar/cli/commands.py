@@ -23,6 +23,7 @@ ENTRIES = (
     Entry("warm", SERVE, "Bring a model into memory.", "running:warm"),
     Entry("stop", SERVE, "Take a model out of memory, or stop the daemon.", "running:stop"),
     Entry("coreside", SERVE, "Plan which models fit in memory together.", "coreside:coreside"),
+    Entry("explain", SERVE, "Say which engine runs a model, and why.", "explain:explain"),
     Entry("session", SERVE, "Save what a model has read, and give it back.", "session:session"),
     Entry("pull", MODELS, "Fetch a model.", "models:pull"),
     Entry("fit", MODELS, "Say whether a model fits this machine, before it is fetched.", "fit:fit"),

@@ -17,6 +17,7 @@ from blazar.client.types import (
     Coreside,
     EngineBuild,
     EngineStep,
+    Explanation,
     Fit,
     Health,
     Installed,
@@ -98,6 +99,10 @@ class Client:
         """Which models fit in memory together; all of them without ``models``."""
         query = urlencode([("model", name) for name in models])
         return self._ask("GET", f"/api/coreside?{query}", None, Coreside)
+
+    def explain(self, model: str) -> Explanation:
+        """Which build runs ``model``, why, and what each other one lacks."""
+        return self._ask("GET", f"/api/explain?{urlencode({'model': model})}", None, Explanation, timeout=None)
 
     def fit(self, model: str, context: int = 0, cache_type: str = "") -> Fit:
         """Whether ``model`` fits this machine, in each of its quantisations; nothing is fetched but its header."""

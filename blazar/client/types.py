@@ -93,6 +93,37 @@ class Coreside(msgspec.Struct, frozen=True):
     models: tuple[Residence, ...] = ()
 
 
+class Candidate(msgspec.Struct, frozen=True):
+    """A build (or a kind without one) and what it lacks to run a model; nothing where it is the one."""
+
+    kind: str
+    tag: str = ""
+    lacks: str = ""
+
+
+class Placing(msgspec.Struct, frozen=True):
+    """Where a model would go, in words and in bytes."""
+
+    why: str = ""
+    fits: bool = True
+    need: int = 0
+    memory: int = 0
+    gpus: dict[str, int] = {}
+    measured: bool = False
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Which build runs a model and why. ``tag`` is empty where none can."""
+
+    model: str
+    format: str = ""
+    kind: str = ""
+    tag: str = ""
+    why: str = ""
+    candidates: tuple[Candidate, ...] = ()
+    place: Placing | None = None
+
+
 class EngineBuild(msgspec.Struct, frozen=True):
     """An installed build: ``used`` for what is loaded from now on, ``owned`` if Blazar may remove it; ``models`` run on
     it now.

@@ -27,6 +27,7 @@ from blazar.gateway.control.cache import Cache
 from blazar.gateway.control.coreside import Coreside
 from blazar.gateway.control.engine import EngineTool, EngineView, Infill
 from blazar.gateway.control.engines import Engines
+from blazar.gateway.control.explain import Explain
 from blazar.gateway.control.fit import Fit
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.control.keys import ApiKeys, RotateKey
@@ -118,6 +119,7 @@ def routes(node: Node, register: Register) -> dict[str, Any]:
         "/api/warm": Warm(node),
         "/api/cache": Cache(node),
         "/api/coreside": Coreside(node),
+        "/api/explain": Explain(node),
         "/api/fit": Fit(node),
         "/api/engines": Engines(node),
         "/api/reset": Reset(node),

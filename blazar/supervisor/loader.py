@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from blazar import hardware
 from blazar.engines.base import Adapter, Build
 from blazar.engines.install.builds import installed
-from blazar.engines.routing import choose
+from blazar.engines.routing import Explanation, choose, explain
 from blazar.memory.layouts import Seen
 from blazar.store.measures import MeasureRow
 from blazar.supervisor import effects, ports, sweep
@@ -60,6 +60,10 @@ class Loader:
     async def route(self, model: Model) -> tuple[Adapter, Build]:
         """The build that runs ``model``, of those installed now. Raises ModelUnsupportedEngine, ConfigError."""
         return choose(model, await self.builds(), self._adapters, self._options.llamacpp_channel)
+
+    async def explain(self, model: Model) -> Explanation:
+        """Which build runs ``model`` and why, and what each other one lacks. Raises ConfigError."""
+        return explain(model, await self.builds(), self._adapters, self._options.llamacpp_channel)
 
     def instance(self, model: Model, adapter: Adapter, build: Build, need: Need, *, modest: bool) -> Instance:
         """One that waits for its load."""

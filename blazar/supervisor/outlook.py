@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from blazar.engines.routing import Explanation
 from blazar.hardware import bandwidth
 from blazar.memory.fit import Machine
 from blazar.memory.layouts import Layout
@@ -35,6 +36,10 @@ class Outlook:
         builds = await self._loader.builds()
         host = await asyncio.to_thread(bandwidth.main_memory)
         return self._room.machine(builds, host)
+
+    async def explain(self, model: Model) -> Explanation:
+        """Which build would run it and why, and what each other one lacks."""
+        return await self._loader.explain(model)
 
     async def estimate(self, model: Model, reach: Mapping[str, int]) -> tuple[list[Layout], bool]:
         """Where ``model`` would go with its usual settings if it could have ``reach``, the best first, and whether what

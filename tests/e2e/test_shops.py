@@ -141,3 +141,18 @@ def test_two_pulls_at_once_each_tell_their_own_steps(shop: Server, web: Web, tmp
     web.pause_s = 0
     assert [len(found) for found in digests.values()] == [1, 1]
     assert digests["ant"] != digests["bee"]
+
+
+def test_explain_says_which_build_and_where_in_the_same_words_everywhere(shop: Server) -> None:
+    shop.cli("pull", "fox:0.5b")
+    told = httpx.get(f"{shop.url}/api/explain", params={"model": "fox:0.5b"}, timeout=60).json()
+    shown = shop.cli("explain", "fox:0.5b")
+    assert told["tag"].startswith("xllamacpp-")
+    lacks = {one["kind"]: one["lacks"] for one in told["candidates"]}
+    assert lacks["sglang"] == "it does not take the format gguf"
+    for sentence in (told["why"], told["place"]["why"], *filter(None, lacks.values())):
+        assert sentence in shown.stdout
+    assert told["place"]["fits"]
+    assert json.loads(shop.cli("explain", "fox:0.5b", "--json").stdout)["tag"] == told["tag"]
+    assert httpx.get(f"{shop.url}/api/explain", timeout=60).status_code == 400
+    assert httpx.get(f"{shop.url}/api/explain", params={"model": "wolf"}, timeout=60).status_code == 404

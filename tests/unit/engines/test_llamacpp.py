@@ -10,7 +10,7 @@ import pytest
 
 from blazar.engines.base import Address, Build, Settings
 from blazar.engines.llamacpp import LlamaCpp
-from blazar.engines.routing import choose
+from blazar.engines.routing import KINDS, choose, explain
 from blazar.errors import ModelUnsupportedEngine
 from tests.support.fleets import model
 
@@ -113,3 +113,24 @@ def test_routing() -> None:
         choose(MODEL, [wheel], adapters, "local")
     with pytest.raises(ModelUnsupportedEngine, match="safetensors"):
         choose(model("x", Path("/x"), format="safetensors"), [BUILD], adapters)
+
+
+def test_the_explanation_is_of_what_is_chosen_and_says_what_each_other_one_lacks() -> None:
+    wheel = Build(kind="llamacpp", tag="w", channel="pypi", path="/p", active=True)
+    told = explain(MODEL, [wheel, BUILD], [LlamaCpp()])
+    assert told.tag == choose(MODEL, [wheel, BUILD], [LlamaCpp()])[1].tag == "w"
+    assert "blazar engine use" in told.why
+    lacks = {one.tag or one.kind: one.lacks for one in told.candidates}
+    assert lacks["w"] == ""
+    assert lacks["local"] == "another build is used: blazar engine use local"
+    assert lacks["sglang"] == "it does not take the format gguf"
+    assert lacks["mistralrs"] == "Blazar does not drive it yet"
+    assert lacks.keys() == {"w", "local", *KINDS} - {"llamacpp"}
+    bound = explain(MODEL, [wheel, BUILD], [LlamaCpp()], "local")
+    assert (bound.tag, "channel 'local'" in bound.why) == ("local", True)
+    assert [one.lacks for one in bound.candidates if one.tag == "w"] == ["it is of the channel 'pypi'"]
+    none = explain(MODEL, [], [LlamaCpp()])
+    with pytest.raises(ModelUnsupportedEngine) as refused:
+        choose(MODEL, [], [LlamaCpp()])
+    assert (none.tag, none.why) == ("", refused.value.message), "one sentence for both"
+    assert "blazar engine install llamacpp" in {one.kind: one.lacks for one in none.candidates}["llamacpp"]
