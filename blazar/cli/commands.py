@@ -28,6 +28,7 @@ ENTRIES = (
     Entry("pull", MODELS, "Fetch a model.", "models:pull"),
     Entry("fit", MODELS, "Say whether a model fits this machine, before it is fetched.", "fit:fit"),
     Entry("import", MODELS, "Take in a model file that is already here.", "models:import_"),
+    Entry("create", MODELS, "Make a model as a Modelfile says it.", "models:create"),
     Entry("list", MODELS, "List the models on disk.", "models:list_"),
     Entry("show", MODELS, "Show what a model is.", "models:show"),
     Entry("cp", MODELS, "Give a model a second name.", "models:copy"),

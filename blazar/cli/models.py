@@ -110,6 +110,27 @@ def _adopt(tool: str, *, dry_run: bool, as_json: bool) -> int:
     return int(bool(rows) and all(row.state == "left out" for row in rows))
 
 
+@click.command()
+@click.argument("name")
+@click.option("-f", "--file", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), default="Modelfile")
+def create(name: str, path: Path) -> None:
+    """Make the model NAME as a Modelfile says it: FROM a model, a file or a source, with what is set over it.
+
+    It costs no space. An earlier model of that name is replaced.
+    """
+    from blazar.cli.progress import Bar  # noqa: PLC0415 (only where something moves)
+
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{path} is not text: {error}.") from error
+    with Bar(output.notes()) as bar:
+        model, idle = Library(*here()).create(name, text, path.absolute().parent, bar)
+    if idle:
+        output.notes().line(f"Without effect here: {', '.join(idle)}.")
+    output.notes().line(f"Ready: {model.name}. Talk to it: blazar run {model.name}")
+
+
 @click.command("list")
 @output.json_option
 def list_(as_json: bool) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from blazar import store
 from blazar.errors import BadModelFile, BadRequest, Conflict, ModelNotFound
 from blazar.hardware import machine
-from blazar.models import checkpoints, header, lock, reference
+from blazar.models import checkpoints, header, lock, modelfile, reference
 from blazar.models import overlay as overlays
 from blazar.models.adopt import Held
 from blazar.models.blobs import Blobs
@@ -233,6 +233,30 @@ class Library:
         if same is not None:
             self.remove(same.name)
         return self._catalogue.add(msgspec.structs.replace(self.copy(origin.name, name), overlay=overlays.write(whole)))
+
+    def create(self, name: str, text: str, folder: Path, progress: Listener = ignore) -> tuple[Model, tuple[str, ...]]:
+        """A model as a Modelfile says it, ``folder`` being where its paths begin; and the instructions in it that have
+        no effect here. What it begins with is a model that is here, a file, or what can be pulled. Weights are never
+        copied.
+
+        Raises BadRequest, and what taking in or pulling raises.
+        """
+        reference.check_name(name)
+        told = modelfile.parse(text)
+        path = folder / Path(told.base).expanduser()
+        if path.is_file() or reference.is_path(told.base):
+            file.read_header(file.locate(path))  # before the earlier one goes
+            if (same := self._named(name)) is not None and same.source != f"file:{path.absolute()}":
+                self.remove(same.name)
+            base = self.import_(path, name, progress=progress)
+        else:
+            try:
+                base = self.show(told.base)
+            except ModelNotFound:
+                base = self.pull(told.base, progress)
+        own = self._catalogue.header(base).chat_template or ""
+        told.overlay.template = overlays.checked_template(told.overlay.template, own)
+        return self.derive(name, base.name, told.overlay), told.idle
 
     def from_blobs(self, name: str, files: dict[str, str], overlay: Overlay, progress: Listener = ignore) -> Model:
         """A model of uploaded files (names and digests). Raises BadRequest, NotFound, BadModelFile, Conflict."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from blazar import _native
 from blazar.errors import BadRequest
 
 # Of these a Modelfile names several.
@@ -68,6 +69,22 @@ def read(text: str) -> Overlay:
 def write(overlay: Overlay) -> str:
     """As ``read`` takes it."""
     return msgspec.json.encode(overlay).decode()
+
+
+def checked_template(template: str, own: str) -> str:
+    """The template that is set over a model whose own is ``own``: nothing where it is the same, since that one does
+    more. Raises BadRequest for one that is not in Ollama's language.
+    """
+    if not template or template.strip() == own.strip():
+        return ""
+    try:
+        _native.check_template(template)
+    except _native.BadInput as bad:
+        raise BadRequest(
+            f"{bad.args[0]} Templates here are in Ollama's language; leave it out, and the model's own is used.",
+            param="template",
+        ) from None
+    return template
 
 
 def checked(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -78,11 +78,16 @@ def parse(text: str) -> Reference:
         return _hub(rest)
     if _PORT.fullmatch(host) and rest:
         return _registry(text)
-    paths = ("/", "./", "../", "~", ".\\", "..\\")
-    if scheme == "file" or text.startswith(paths) or _WINDOWS.match(text) or text.lower().endswith(".gguf"):
+    if scheme == "file" or is_path(text):
         return _path(text)
     name = check_name(text)
     return Reference("name", "", name=name)
+
+
+def is_path(text: str) -> bool:
+    """It can only mean a file."""
+    begins = ("/", "./", "../", "~", ".\\", "..\\")
+    return text.startswith(begins) or bool(_WINDOWS.match(text)) or text.lower().endswith(".gguf")
 
 
 def origin(wanted: Reference) -> Reference:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from blazar import _native
 from blazar.errors import BadRequest, ModelNotFound
 from blazar.gateway.body import typed, whole
 from blazar.models import overlay as overlays
@@ -78,24 +77,14 @@ class Create:
 
     def _template(self, asked: _Asked) -> str:
         """The template that is set: none where it is the model's own, which ``/api/show`` writes into Modelfiles."""
-        if not asked.template:
-            return ""
-        if asked.base:
+        own = ""
+        if asked.template and asked.base:
             try:
                 own = self._node.catalogue.header(self._node.catalogue.find(asked.base)).chat_template or ""
             except ModelNotFound as missing:
                 missing.param = "from"
                 raise
-            if asked.template.strip() == own.strip():
-                return ""
-        try:
-            _native.check_template(asked.template)
-        except _native.BadInput as bad:
-            raise BadRequest(
-                f"{bad.args[0]} Templates here are in Ollama's language; leave it out, and the model's own is used.",
-                param="template",
-            ) from None
-        return asked.template
+        return overlays.checked_template(asked.template, own)
 
 
 def _overlay(asked: _Asked, template: str) -> Overlay:

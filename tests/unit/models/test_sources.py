@@ -10,7 +10,7 @@ import pytest
 
 from blazar.config.paths import Paths
 from blazar.config.schema import Config, Models
-from blazar.errors import BadRequest, DownloadFailed, ModelTooLarge, NoModelInside
+from blazar.errors import BadRequest, DownloadFailed, ModelTooLarge, NoModelInside, NotFound
 from blazar.models import overlay
 from blazar.models.library import Library
 from blazar.models.progress import Progress
@@ -289,3 +289,24 @@ def test_a_pull_that_was_cut_is_listed_with_what_came_and_goes_on(
     library.pull("org/fox")
     assert web.requests[-1][1] == f"bytes=100000-{len(weights) - 1}"
     assert library.partials() == ()
+
+
+def test_a_modelfile_begins_with_a_model_a_file_or_a_source(
+    library: Library, registry: Registry, weights: bytes, tmp_path: Path
+) -> None:
+    registry.model("library/fox", "latest", model=weights)
+    (tmp_path / "tiny.gguf").write_bytes(weights)
+    pulled, idle = library.create("brief", "FROM fox\nSYSTEM Be brief.\nPARSER x", tmp_path)
+    assert (pulled.name, idle) == ("brief", ("PARSER",))
+    assert overlay.read(pulled.overlay).system == "Be brief."
+    assert [model.name for model in library.list()] == ["brief", "fox:latest"]
+    again, _ = library.create("brief", "FROM brief\nPARAMETER seed 7", tmp_path)
+    sets = overlay.read(again.overlay)
+    assert (sets.system, sets.parameters) == ("Be brief.", {"seed": 7})
+    filed, _ = library.create("filed", "FROM ./tiny.gguf\nSYSTEM Be long.", tmp_path)
+    assert Path(filed.files[0]).samefile(tmp_path / "tiny.gguf")
+    inodes = {Path(model.files[0]).stat().st_ino for model in (pulled, again)}
+    assert len(inodes) == 1
+    with pytest.raises(NotFound, match=str(tmp_path / "missing")):
+        library.create("filed", "FROM ./missing", tmp_path)
+    assert library.show("filed")
