@@ -26,6 +26,7 @@ ENTRIES = (
     Entry("explain", SERVE, "Say which engine runs a model, and why.", "explain:explain"),
     Entry("session", SERVE, "Save what a model has read, and give it back.", "session:session"),
     Entry("pull", MODELS, "Fetch a model.", "models:pull"),
+    Entry("search", MODELS, "Look for models on the Hugging Face hub.", "models:search"),
     Entry("fit", MODELS, "Say whether a model fits this machine, before it is fetched.", "fit:fit"),
     Entry("import", MODELS, "Take in a model file that is already here.", "models:import_"),
     Entry("create", MODELS, "Make a model as a Modelfile says it.", "models:create"),

@@ -46,6 +46,27 @@ def pull(target: str) -> None:
     output.notes().line(f"Ready: {model.name} ({output.size(model.size)}). Talk to it: blazar run {model.name}")
 
 
+@click.command()
+@click.argument("words", nargs=-1, required=True)
+@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="How many at most.")
+@output.json_option
+def search(words: tuple[str, ...], limit: int, as_json: bool) -> int:
+    """Look for WORDS among the models of the Hugging Face hub that can run here. Ends with 1 when there is none."""
+    found = Library(*here()).search(" ".join(words), limit)
+    if as_json:
+        output.json_lines(found)
+    elif found:
+        rows = [
+            (one.repository, output.count(one.downloads), output.count(one.likes), " ".join(one.quantizations) or "-")
+            for one in found
+        ]
+        output.table(("REPOSITORY", "DOWNLOADS", "LIKES", "QUANTISATIONS"), rows, frozenset({"DOWNLOADS", "LIKES"}))
+        output.notes().line(f"See which fit: blazar fit {found[0].repository}")
+    else:
+        output.notes().line("The hub has no GGUF model under these words.")
+    return int(not found)
+
+
 @click.command("import")
 @click.argument("path", type=click.Path(exists=True, path_type=Path), required=False)
 @click.option("--name", help="What to call it; from the file's own name otherwise.")

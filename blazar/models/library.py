@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from blazar.config.paths import Paths
     from blazar.config.schema import Config
     from blazar.models.header import Header
+    from blazar.models.sources.hub import Found
     from blazar.models.sources.peek import Candidate
 
 _STAGING = ".partial"
@@ -98,6 +99,12 @@ class Library:
             shutil.rmtree(staging, ignore_errors=True)
         progress(Progress("done", model.name, model.size, model.size))
         return model
+
+    def search(self, words: str, limit: int) -> tuple[Found, ...]:
+        """What the hub has under these words. Raises DownloadFailed."""
+        from blazar.models.sources import hub  # noqa: PLC0415 (slow to import)
+
+        return tuple(hub.search(words, self._settings.hub, limit))
 
     def candidates(self, target: str) -> tuple[Candidate, ...]:
         """What ``pull`` could bring for ``target``, or the model of that name that is here, without fetching any of it.

@@ -45,6 +45,7 @@ class Hub:
 
     def __init__(self, web: Web) -> None:
         self._web = web
+        self._listed: list[dict[str, object]] = []
 
     def repository(self, name: str, files: dict[str, bytes], *, large: bool = True) -> None:
         """Put it there."""
@@ -61,3 +62,6 @@ class Hub:
             siblings.append(sibling)
         listing = {"id": name, "modelId": name, "sha": "0" * 40, "siblings": siblings, "tags": [], "private": False}
         self._web.files[f"/api/models/{name}"] = json.dumps(listing).encode()
+        # The list is the same whatever is asked of it.
+        self._listed.append({**listing, "downloads": 1000 * len(files), "likes": len(files)})
+        self._web.files["/api/models"] = json.dumps(self._listed).encode()

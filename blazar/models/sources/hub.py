@@ -112,6 +112,33 @@ def look_up(wanted: Reference, endpoint: str) -> Repository:
     return Repository(wanted.source, base, headers, choices, projectors)
 
 
+class Found(msgspec.Struct, frozen=True):
+    """A repository that a search brought, with the quantisations that its files are named after."""
+
+    repository: str
+    downloads: int = 0
+    likes: int = 0
+    quantizations: tuple[str, ...] = ()
+
+
+def search(words: str, endpoint: str, limit: int) -> list[Found]:
+    """Repositories with GGUF files and the words in their name, the most downloaded first. Raises DownloadFailed."""
+    from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415 (slow to import)
+
+    api, found = _api(endpoint), list[Found]()
+    try:
+        for info in api.list_models(search=words, filter="gguf", sort="downloads", limit=limit, full=True):
+            choices, _ = _models([Remote(sibling.rfilename) for sibling in info.siblings or ()])
+            quantizations = tuple(dict.fromkeys(choice.quantization for choice in choices if choice.quantization))
+            found.append(Found(info.id, info.downloads or 0, info.likes or 0, quantizations))
+    except HfHubHTTPError as error:
+        status = error.response.status_code if error.response is not None else 0
+        raise DownloadFailed("The list of the hub", f"the hub answered {status}", status) from error
+    except (OSError, ValueError, RuntimeError) as error:
+        raise DownloadFailed("The list of the hub", f"the hub cannot be reached ({error})") from error
+    return found
+
+
 def choose(wanted: Reference, choices: Sequence[Choice], room: int) -> Choice:
     """By the file or the quantisation that was named; else the best of those whose weights fit into ``room`` bytes.
 

@@ -310,3 +310,12 @@ def test_a_modelfile_begins_with_a_model_a_file_or_a_source(
     with pytest.raises(NotFound, match=str(tmp_path / "missing")):
         library.create("filed", "FROM ./missing", tmp_path)
     assert library.show("filed")
+
+
+def test_a_search_says_what_there_is_in_which_quantisations(library: Library, hub: Hub, web: Web) -> None:
+    hub.repository("org/fox", {"fox.Q4_0.gguf": b"GGUF", "fox-Q8_0.gguf": b"GGUF", "mmproj-F16.gguf": b"GGUF"})
+    (found,) = library.search("fox", 5)
+    assert (found.repository, found.downloads, found.quantizations) == ("org/fox", 3000, ("Q8_0", "Q4_0"))
+    web.answers = [(403, {})]
+    with pytest.raises(DownloadFailed, match="hub answered 403"):
+        library.search("fox", 5)
