@@ -72,6 +72,10 @@ class Ledger:
         if mine.url != url or not mine.validator or mine.total is None or mine.digest or not whole:
             return False
         self._open()
+        ends = (self.span(number)[0] + done for number in range(self.count) if (done := self.done(number)))
+        if max(ends, default=0) > self.data.stat().st_size:  # somebody cut it
+            self.close()
+            return False
         if mine.boot != boot:
             for number in range(self.count):
                 self.set(number, self._pair(number)[1])

@@ -32,7 +32,8 @@ _ATTEMPTS = 6
 _LONGEST_WAIT_S = 300.0
 _PIECE = 1 << 18
 _LEAVE_S = 1.0
-_SPAN = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_LARGEST = 1 << 44
+_SPAN = re.compile(r"bytes (\d{1,20})-(\d{1,20})/(\d{1,20})")
 _DIGEST = re.compile(r"(?:^|[,\s])sha-256=:([A-Za-z0-9+/=]+):")
 
 
@@ -84,6 +85,9 @@ class Lines:
                 answer = self._ask({"Range": f"bytes=0-{self._way.part - 1}"})
                 found = _SPAN.fullmatch(answer.headers.get("Content-Range", "")) if answer.status == 206 else None
                 validator = _validator(answer.headers)
+                if found is not None and int(found[3]) > _LARGEST:
+                    answer.close()
+                    raise DownloadFailed(self._url, f"it is said to have {int(found[3])} bytes, which no model has")
                 if found is not None and int(found[1]) == 0 and (validator or piecewise):
                     self._ledger.begin(Identity(self._url, validator, int(found[3]), self._way.part))
                     return answer

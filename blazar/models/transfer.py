@@ -64,7 +64,8 @@ def download(
         return Downloaded(target, target.stat().st_size, ledger.identity.digest)
     for _ in range(_CHANGES):
         try:
-            digest = _Transfer(url, folder, name, listener, look, way or Way(), ledger).run(sha256)
+            with full_disk_told(folder, name, lambda: 0):
+                digest = _Transfer(url, folder, name, listener, look, way or Way(), ledger).run(sha256)
         except Changed:
             ledger.discard()
             continue

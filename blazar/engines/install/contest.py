@@ -60,23 +60,33 @@ def opponent(models: tuple[Model, ...]) -> Model | None:
 
 def contest(model: Model, old: Build, new: Build, tell: Tell) -> Speeds:
     """Let both write in turn. Whoever starts second in a round changes. Raises ConfigError when one does not answer."""
-    tell(f"{new.tag} against {old.tag} with {model.name}")
+
+    def alive() -> None:
+        tell(f"{new.tag} against {old.tag} with {model.name}")
+
+    alive()
     taken: dict[str, list[float]] = {"old": [], "new": []}
     with ExitStack() as stack:
-        sides = {side: stack.enter_context(_running(model, build)) for side, build in (("old", old), ("new", new))}
+        sides = {
+            side: stack.enter_context(_running(model, build, alive)) for side, build in (("old", old), ("new", new))
+        }
         for number in range(_ROUNDS + 1):
             for side in sorted(sides, reverse=bool(number % 2)):
                 speed = _write(sides[side])
                 if number:  # the first one warms up
                     taken[side].append(speed)
-            tell(f"{new.tag} against {old.tag} with {model.name}")
+            alive()
     return Speeds(model.name, statistics.median(taken["old"]), statistics.median(taken["new"]))
 
 
 def trial(model: Model, build: Build, tell: Tell) -> None:
     """Let one write. Raises ConfigError when it does not answer."""
-    tell(f"{build.tag} with {model.name}")
-    with _running(model, build) as side:
+
+    def alive() -> None:
+        tell(f"{build.tag} with {model.name}")
+
+    alive()
+    with _running(model, build, alive) as side:
         _write(side)
 
 
@@ -98,8 +108,8 @@ class _Side(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def _running(model: Model, build: Build) -> Iterator[_Side]:
-    """A child of its own, gone at the end."""
+def _running(model: Model, build: Build, alive: Callable[[], None]) -> Iterator[_Side]:
+    """A child of its own, gone at the end. ``alive`` is called while it loads, and may raise."""
     adapter = LlamaCpp()
     with tempfile.TemporaryDirectory(prefix="blazar-") as folder:
         scratch, secret = Path(folder), secrets.token_urlsafe(24)
@@ -114,7 +124,7 @@ def _running(model: Model, build: Build) -> Iterator[_Side]:
             )
         try:
             side = _Side(build, path, secret)
-            _until_ready(side, child, scratch / "log")
+            _until_ready(side, child, scratch / "log", alive)
             yield side
         finally:
             child.terminate()
@@ -125,14 +135,14 @@ def _running(model: Model, build: Build) -> Iterator[_Side]:
                 child.wait()
 
 
-def _until_ready(side: _Side, child: subprocess.Popen[bytes], log: Path) -> None:
+def _until_ready(side: _Side, child: subprocess.Popen[bytes], log: Path, alive: Callable[[], None]) -> None:
     until = time.monotonic() + _LOAD_S
     while time.monotonic() < until and child.poll() is None:
         try:
             if side.ask("GET", "/health")[0] == 200:
                 return
         except (OSError, http.client.HTTPException):
-            pass  # it does not listen yet
+            alive()  # it does not listen yet
         time.sleep(0.05)
     said = " | ".join(LlamaCpp().telling(log.read_text(errors="replace").splitlines(), 3))
     raise ConfigError(f"The build {side.build.tag} does not load the model it was to be tried with: {said}")

@@ -80,8 +80,7 @@ class Keeper:
         """
         there = self.builds()
         before = {row.tag: row for row in self._rows.list(channels.KIND)}
-        tell(f"{channels.PACKAGE}=={version}" if version else channels.PACKAGE)
-        new = pypi.install(self._paths, self._rows, version=version, pip_args=self._pip_args)
+        new = pypi.install(self._paths, self._rows, tell, version=version, pip_args=self._pip_args)
         if new.tag in {build.tag for build in there}:  # in the environment that Blazar runs in
             self._discard(new.tag)
             if new.tag in before:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +23,14 @@ if TYPE_CHECKING:
     from blazar.store.builds import BuildRows
 
 
-def install(paths: Paths, rows: BuildRows, *, version: str = "", pip_args: Sequence[str] = ()) -> Build:
-    """Fetch a build; ``version`` empty means the newest. It is not used yet. Blocks for as long as pip takes.
+_LOOK_S = 0.2
+
+
+def install(
+    paths: Paths, rows: BuildRows, tell: Callable[[str], None], *, version: str = "", pip_args: Sequence[str] = ()
+) -> Build:
+    """Fetch a build; ``version`` empty means the newest. It is not used yet. Blocks for as long as pip takes; an
+    exception out of ``tell`` ends it.
 
     Raises DownloadFailed with pip's last words, Conflict when that version is there already, ConfigError when it does
     not answer. What was begun is removed.
@@ -31,7 +40,7 @@ def install(paths: Paths, rows: BuildRows, *, version: str = "", pip_args: Seque
     beside = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
     try:
         wanted = f"{channels.PACKAGE}=={version}" if version else channels.PACKAGE
-        _run(wanted, [sys.executable, "-P", "-m", "venv", "--without-pip", str(beside)])
+        _run(wanted, [sys.executable, "-P", "-m", "venv", "--without-pip", str(beside)], tell)
         pip = [
             sys.executable,
             "-P",
@@ -43,7 +52,7 @@ def install(paths: Paths, rows: BuildRows, *, version: str = "", pip_args: Seque
             "--no-input",
             "--quiet",
         ]
-        _run(wanted, [*pip, *pip_args, wanted])
+        _run(wanted, [*pip, *pip_args, wanted], tell)
         tag = next(beside.glob(f"lib/python*/site-packages/{channels.PACKAGE}-*.dist-info")).name.removesuffix(
             ".dist-info"
         )
@@ -76,8 +85,22 @@ def owned(paths: Paths, tag: str) -> bool:
     return (paths.engines / channels.KIND / tag / "pyvenv.cfg").is_file()
 
 
-def _run(what: str, argv: Sequence[str]) -> None:
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode != 0:
-        said = " | ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
-        raise DownloadFailed(what, f"pip ended with code {done.returncode}: {said}")
+def _run(what: str, argv: Sequence[str], tell: Callable[[str], None]) -> None:
+    """To its end, or to an exception out of ``tell``, which is called again and again meanwhile."""
+    with tempfile.TemporaryFile("w+", errors="replace") as words:
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=words, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            while (code := child.poll()) is None:
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(_LOOK_S)
+                tell(what)
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        if code:
+            words.seek(0)
+            said = " | ".join(words.read().strip().splitlines()[-3:])
+            raise DownloadFailed(what, f"pip ended with code {code}: {said}")

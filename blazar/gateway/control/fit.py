@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from blazar.node import Node
 
+_DIGITS = 12
 # More than anybody hears.
 _EXACT = frozenset({"F32", "F16", "BF16"})
 
@@ -31,7 +32,7 @@ class Fit:
         if not target:
             raise BadRequest("Say which: ?model=NAME", param="model")
         wanted = req.get_param("context") or "0"
-        if not wanted.isdigit():
+        if not wanted.isdecimal() or len(wanted) > _DIGITS:
             raise BadRequest("A context is a whole number of tokens.", param="context")
         cache_type = req.get_param("cache_type") or self._node.config.engine.cache_type
         found, machine = await asyncio.gather(

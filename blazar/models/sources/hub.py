@@ -28,6 +28,8 @@ _PREFERRED = (
     "F32",
 )  # fmt: skip
 _EYES = ("F16", "BF16", "Q8_0", "F32")
+# What the library raises where the hub is away, or answers what no hub does.
+_LIBRARY_FAULTS = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError)
 _ASIDE = re.compile(r"mmproj|imatrix|\bvocab\b|mtp-", re.IGNORECASE)
 
 
@@ -93,15 +95,15 @@ def look_up(wanted: Reference, endpoint: str) -> Repository:
 
     try:
         info = api.model_info(wanted.repository, files_metadata=True)
+        files = [
+            Remote(str(sibling.rfilename), int(sibling.size or 0), str(sibling.lfs.sha256) if sibling.lfs else "")
+            for sibling in info.siblings or ()
+        ]
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else 0
         raise DownloadFailed(wanted.source, _meaning(status, bool(api.token)), status) from error
-    except (OSError, ValueError, RuntimeError) as error:
-        raise DownloadFailed(wanted.source, f"the hub cannot be reached ({error})") from error
-    files = [
-        Remote(sibling.rfilename, sibling.size or 0, sibling.lfs.sha256 if sibling.lfs else "")
-        for sibling in info.siblings or ()
-    ]
+    except _LIBRARY_FAULTS as error:
+        raise DownloadFailed(wanted.source, _fault(error)) from error
     choices, projectors = _models(files)
     if not choices:
         kinds = sorted({PurePosixPath(file.path).suffix for file in files} & {".safetensors", ".bin", ".onnx", ".npz"})
@@ -128,14 +130,14 @@ def search(words: str, endpoint: str, limit: int) -> list[Found]:
     api, found = _api(endpoint), list[Found]()
     try:
         for info in api.list_models(search=words, filter="gguf", sort="downloads", limit=limit, full=True):
-            choices, _ = _models([Remote(sibling.rfilename) for sibling in info.siblings or ()])
+            choices, _ = _models([Remote(str(sibling.rfilename)) for sibling in info.siblings or ()])
             quantizations = tuple(dict.fromkeys(choice.quantization for choice in choices if choice.quantization))
-            found.append(Found(info.id, info.downloads or 0, info.likes or 0, quantizations))
+            found.append(Found(str(info.id), int(info.downloads or 0), int(info.likes or 0), quantizations))
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else 0
         raise DownloadFailed("The list of the hub", f"the hub answered {status}", status) from error
-    except (OSError, ValueError, RuntimeError) as error:
-        raise DownloadFailed("The list of the hub", f"the hub cannot be reached ({error})") from error
+    except _LIBRARY_FAULTS as error:
+        raise DownloadFailed("The list of the hub", _fault(error)) from error
     return found
 
 
@@ -205,6 +207,12 @@ def _bring(repository: Repository, file: Remote, means: Means) -> tuple[Path, st
             raise DownloadFailed(repository.source, reason, failed.answered) from failed
         raise
     return got.path, got.digest
+
+
+def _fault(error: Exception) -> str:
+    if isinstance(error, KeyError | TypeError | AttributeError):
+        return f"the hub's answer makes no sense ({type(error).__name__}: {error})"
+    return f"the hub cannot be reached ({error})"
 
 
 def _meaning(status: int, known: bool) -> str:

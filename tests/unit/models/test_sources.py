@@ -319,3 +319,43 @@ def test_a_search_says_what_there_is_in_which_quantisations(library: Library, hu
     web.answers = [(403, {})]
     with pytest.raises(DownloadFailed, match="hub answered 403"):
         library.search("fox", 5)
+
+
+@pytest.mark.parametrize("listing", [b"{}", b"[]", b"null", b"{", b'{"id": 7, "siblings": [{"rfilename": null}]}'])
+def test_a_hub_that_talks_nonsense_is_told(library: Library, web: Web, listing: bytes) -> None:
+    web.files["/api/models/org/odd"] = listing
+    with pytest.raises((DownloadFailed, NoModelInside)):
+        library.pull("org/odd")
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"",
+        b"[]",
+        b'{"layers": 7}',
+        b'{"layers": [{"mediaType": 1}]}',
+        b'{"layers": [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:../../x"}]}',
+    ],
+)
+def test_a_registry_that_talks_nonsense_is_told(library: Library, web: Web, manifest: bytes) -> None:
+    web.files["/v2/library/odd/manifests/latest"] = manifest
+    with pytest.raises((DownloadFailed, NoModelInside)):
+        library.pull("odd")
+    assert library.list() == ()
+
+
+def test_names_in_a_repository_cannot_leave_our_folder(
+    library: Library, paths: Paths, hub: Hub, web: Web, weights: bytes
+) -> None:
+    hub.repository("org/evil", {"../../../evil.Q4_0.gguf": weights})
+    for path in list(web.redirects):
+        web.redirects[path.replace("../", "")] = web.redirects[path]
+        web.redirects["/evil.Q4_0.gguf"] = web.redirects[path]
+    try:
+        model = library.pull("org/evil")
+    except DownloadFailed:
+        pass
+    else:
+        assert Path(model.files[0]).is_relative_to(paths.models)
+    assert not [path for path in paths.data.parent.rglob("evil*") if not path.is_relative_to(paths.models)]

@@ -405,3 +405,19 @@ def test_a_file_that_changes_between_two_parts_begins_anew(web: Web, tmp_path: P
 def test_an_empty_file_is_a_file(web: Web, tmp_path: Path) -> None:
     web.files["/empty"] = b""
     assert transfer.download(f"{web.url}/empty", tmp_path, "empty").size == 0
+
+
+def test_a_part_that_somebody_cut_is_fetched_anew(web: Web, tmp_path: Path) -> None:
+    web.cut_after = [1_000_000] + [0] * 20
+    with pytest.raises(DownloadFailed):
+        fetch(web, tmp_path)
+    os.truncate(tmp_path / "m.gguf.partial", 500_000)
+    web.cut_after = []
+    assert fetch(web, tmp_path).path.read_bytes() == DATA
+
+
+def test_a_size_that_cannot_be_takes_no_room(web: Web, tmp_path: Path) -> None:
+    web.answers = [(206, {"Content-Range": f"bytes 0-9/{10**19}", "ETag": '"x"'})]
+    with pytest.raises(DownloadFailed, match="no model has"):
+        fetch(web, tmp_path)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 0
