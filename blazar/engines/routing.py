@@ -13,7 +13,7 @@ from blazar.errors import ModelUnsupportedEngine
 if TYPE_CHECKING:
     from blazar.models.catalogue import Model
 
-_CHANNELS = ("local", "pypi")
+_CHANNELS = ("local", "release", "pypi")
 _CURES = {
     "gguf": "Install one: pip install 'blazar[llamacpp]', or blazar engine install llamacpp.",
 }
@@ -51,7 +51,8 @@ class Explanation(msgspec.Struct, frozen=True):
 def choose(
     model: Model, builds: Sequence[Build], adapters: Iterable[Adapter], channel: str = "auto"
 ) -> tuple[Adapter, Build]:
-    """The build that runs ``model``: the active one of its kind, else a local one, else a wheel.
+    """The build that runs ``model``: the active one of its kind, else a local one, else a release, else a
+    wheel.
 
     ``channel`` other than ``auto`` leaves only that channel. Raises ModelUnsupportedEngine with the command that cures
     it.
@@ -86,7 +87,7 @@ def explain(model: Model, builds: Sequence[Build], adapters: Sequence[Adapter], 
 
 
 def preferred(builds: Sequence[Build]) -> Build:
-    """Of builds of one kind the one that is used: the active one, else a local one, else a wheel."""
+    """Of builds of one kind the one that is used: the active one, else a local one, else a release."""
     return min(builds, key=_rank)
 
 

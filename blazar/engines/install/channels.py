@@ -1,4 +1,4 @@
-"""Where builds of llama.cpp come from: a package in this environment or in an environment of its own, or a path."""
+"""Where builds of llama.cpp come from: a package here or in an environment of its own, a release, a path."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 KIND = "llamacpp"
 PACKAGE = "xllamacpp"
 LOCAL_TAG = "local"
+# What a build from a release has in its folder.
+RECORD = "release.json"
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -44,8 +46,28 @@ def candidates(options: Engine, paths: Paths) -> Iterator[Candidate]:
     """
     if options.llamacpp_path and options.llamacpp_channel in {"auto", "local"}:
         yield local(options.llamacpp_path)
+    if options.llamacpp_channel in {"auto", "release"}:
+        yield from releases(paths)
     if options.llamacpp_channel in {"auto", "pypi"}:
         yield from _wheels(paths)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """Of a build from a release: its tag, and the program's path in its folder."""
+
+    tag: str
+    program: str
+
+
+def releases(paths: Paths) -> Iterator[Candidate]:
+    """Builds from releases. One whose record or program is damaged is none."""
+    for path in sorted((paths.engines / KIND).glob(f"[!.]*/{RECORD}")):
+        try:
+            record = msgspec.json.decode(path.read_bytes(), type=Record)
+            program = path.parent / record.program
+            yield Candidate(path.parent.name, "release", str(program), f"{program} {_stamp(program)}")
+        except (OSError, msgspec.DecodeError):
+            continue
 
 
 def _wheels(paths: Paths) -> Iterator[Candidate]:

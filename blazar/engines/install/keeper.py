@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from blazar.engines.install import channels, pypi
+from blazar import hardware
+from blazar.engines.install import channels, pypi, release
 from blazar.engines.install.builds import installed
 from blazar.engines.install.contest import Speeds, contest, trial
 from blazar.engines.routing import preferred
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from blazar.store.builds import BuildRows
 
 Tell = Callable[[str], None]
+Channel = Literal["auto", "pypi", "release"]
 InUse = Mapping[str, tuple[str, ...]]
 """The models that run now, by the tag of their build."""
 
@@ -70,17 +72,21 @@ class Keeper:
             raise NotFound("earlier build to go back to")
         return self.use(max(earlier, key=lambda row: row.used_ns).tag)
 
-    def add(self, version: str, rival: Model | None, tell: Tell, *, gate: bool) -> Outcome:
-        """Fetch a build (the newest where ``version`` is empty) beside those that are there, have it write with the
-        model ``rival``, and use it from then on; with ``gate`` unless it writes slower than the one that is used now.
-        Without a model nothing is tried.
+    def add(self, version: str, rival: Model | None, tell: Tell, *, gate: bool, channel: Channel = "auto") -> Outcome:
+        """Fetch a build (the newest where ``version`` is empty) from ``channel`` beside those that are there, have it
+        write with the model ``rival``, and use it from then on; with ``gate`` unless it writes slower than the one that
+        is used now. Without a model nothing is tried.
 
-        Raises as pypi.install does; Conflict when it is installed already, ConfigError when it does not run. It is
-        removed again then.
+        Raises as the channels' own ``install`` does; Conflict when it is installed already, ConfigError when it does
+        not run. It is removed again then.
         """
         there = self.builds()
         before = {row.tag: row for row in self._rows.list(channels.KIND)}
-        new = pypi.install(self._paths, self._rows, tell, version=version, pip_args=self._pip_args)
+        if self._channel(channel, there) == "release":
+            index = self._options.llamacpp_releases
+            new = release.install(self._paths, self._rows, tell, index=index, version=version)
+        else:
+            new = pypi.install(self._paths, self._rows, tell, version=version, pip_args=self._pip_args)
         if new.tag in {build.tag for build in there}:  # in the environment that Blazar runs in
             self._discard(new.tag)
             if new.tag in before:
@@ -101,6 +107,16 @@ class Keeper:
             raise
         note = "" if rival is not None else "it was not tried: that takes a model that writes, and memory for two of it"
         return Outcome(tag=new.tag, before=old.tag if old else "", speeds=speeds, note=note)
+
+    @staticmethod
+    def _channel(wanted: Channel, there: tuple[Build, ...]) -> Channel:
+        """That of the build that is used; without one, and where a wheel would leave GPUs alone, a release."""
+        if wanted != "auto":
+            return wanted
+        if there and there[0].channel == "release":
+            return "release"
+        reached = any(build.backends for build in there)
+        return "release" if not reached and any(gpu.vendor in ("nvidia", "amd") for gpu in hardware.gpus()) else "pypi"
 
     @staticmethod
     def _try(rival: Model | None, old: Build | None, new: Build, tell: Tell) -> Speeds | None:

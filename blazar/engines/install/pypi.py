@@ -81,8 +81,9 @@ def discard(paths: Paths, tag: str) -> None:
 
 
 def owned(paths: Paths, tag: str) -> bool:
-    """The build is in an environment that we made."""
-    return (paths.engines / channels.KIND / tag / "pyvenv.cfg").is_file()
+    """The build is in a folder that we made."""
+    folder = paths.engines / channels.KIND / tag
+    return (folder / "pyvenv.cfg").is_file() or (folder / channels.RECORD).is_file()
 
 
 def _run(what: str, argv: Sequence[str], tell: Callable[[str], None]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from blazar.engines.install.contest import opponent
+from blazar.engines.install.keeper import Channel
 from blazar.errors import BadRequest
 from blazar.gateway.body import typed, whole
 from blazar.gateway.work import NDJSON, Work
@@ -31,6 +32,7 @@ class _Asked(msgspec.Struct):
     kind: str = "llamacpp"
     tag: str = ""
     version: str = ""
+    channel: Channel = "auto"
     gate: bool = True
 
 
@@ -100,7 +102,8 @@ class Engines:
 def _run(keeper: Keeper, asked: _Asked, in_use: InUse, rival: Model | None, tell: Callable[[str], None]) -> Outcome:
     match asked.action:
         case "install" | "update":
-            return keeper.add(asked.version, rival, tell, gate=asked.gate and asked.action == "update")
+            gate = asked.gate and asked.action == "update"
+            return keeper.add(asked.version, rival, tell, gate=gate, channel=asked.channel)
         case "use":
             return keeper.use(asked.tag)
         case "rollback":
