@@ -22,6 +22,7 @@ ENTRIES = (
     Entry("ps", SERVE, "List the models in memory.", "running:ps"),
     Entry("warm", SERVE, "Bring a model into memory.", "running:warm"),
     Entry("stop", SERVE, "Take a model out of memory, or stop the daemon.", "running:stop"),
+    Entry("bench", SERVE, "Measure how fast a model reads and writes.", "bench:bench"),
     Entry("coreside", SERVE, "Plan which models fit in memory together.", "coreside:coreside"),
     Entry("explain", SERVE, "Say which engine runs a model, and why.", "explain:explain"),
     Entry("session", SERVE, "Save what a model has read, and give it back.", "session:session"),

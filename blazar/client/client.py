@@ -59,6 +59,21 @@ class Client:
         self._key = key
 
     @property
+    def key(self) -> str | None:
+        """What it shows as its key."""
+        return self._key
+
+    @property
+    def host(self) -> str:
+        """The name or address that it asks."""
+        return self._address.host
+
+    @property
+    def port(self) -> int:
+        """The port that it asks."""
+        return self._address.port
+
+    @property
     def address(self) -> str:
         """Where the daemon is, as a URL without a path."""
         return self._address.url

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from blazar.store.batches import BatchRow, BatchRows
+from blazar.store.benches import BenchRow, BenchRows
 from blazar.store.builds import BuildRow, BuildRows
 from blazar.store.connection import Connection
 from blazar.store.files import FileRow, FileRows
@@ -20,9 +21,8 @@ from blazar.store.responses import ResponseRow, ResponseRows
 from blazar.store.usage import UsageRow, UsageRows
 
 __all__ = [
-    "BatchRow", "BatchRows", "BuildRow", "BuildRows", "FileRow", "FileRows", "MeasureRow", "MeasureRows", "ModelRow",
-    "ModelRows", "ResponseRow", "ResponseRows", "Store", "UsageRow",
-    "UsageRows", "open",
+    "BatchRow", "BatchRows", "BenchRow", "BenchRows", "BuildRow", "BuildRows", "FileRow", "FileRows", "MeasureRow",
+    "MeasureRows", "ModelRow", "ModelRows", "ResponseRow", "ResponseRows", "Store", "UsageRow", "UsageRows", "open",
 ]  # fmt: skip
 
 
@@ -38,6 +38,7 @@ class Store:
         self.files = FileRows(connection)
         self.batches = BatchRows(connection)
         self.usage = UsageRows(connection)
+        self.benches = BenchRows(connection)
 
     def data_version(self) -> tuple[int, int]:
         """A value that differs from an earlier one when this or another process wrote in between."""

@@ -128,5 +128,17 @@ _GPUS = (
 
 _ROLLBACK = ("ALTER TABLE builds ADD COLUMN used_ns INTEGER NOT NULL DEFAULT 0",)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS, _BATCHES, _KEYS, _GPUS, _ROLLBACK)
+_BENCHES = (
+    """
+    CREATE TABLE benches (
+        model   TEXT NOT NULL,
+        build   TEXT NOT NULL,
+        at_ns   INTEGER NOT NULL,
+        results TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX benches_of_model ON benches (model, at_ns)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _RESPONSES, _OVERLAYS, _BATCHES, _KEYS, _GPUS, _ROLLBACK, _BENCHES)
 """Step ``n`` (from 1) leads from ``user_version`` n - 1 to n; the statements of one step are one transaction."""
