@@ -176,12 +176,17 @@ def _peek_version(path: Path) -> int:
     """
     if not path.exists():
         return 0
+    log = path.with_name(path.name + "-wal")
     db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
     try:
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.DatabaseError:
+        # On a full disk, the log is folded in by half; it is still there then, and holds what the file lacks.
+        if not log.exists():
+            raise
+        version = 0
     finally:
         db.close()
-    log = path.with_name(path.name + "-wal")
     return max(version, _version_in_log(log)) if log.exists() else version
 
 

@@ -178,3 +178,24 @@ def test_a_failed_transaction_keeps_nothing_of_its_nested_parts(tmp_path: Path) 
         fail_after_writing()
     assert connection.read("SELECT n FROM t") == []
     connection.close()
+
+
+def test_a_log_that_was_folded_in_by_half_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "blazar.db"
+    row = store.ModelRow("a", "file:/x", ("/x",), 1, "", "gguf", "llama", 1, 1, "Q4_0", (), False, 1, 1)
+    with store.open(path) as opened:
+        opened.models.put(row)
+        log = path.with_name("blazar.db-wal").read_bytes()
+    # The disk was full after the first page, which says how many there are.
+    os.truncate(path, 4096)
+    path.with_name("blazar.db-wal").write_bytes(log)
+    with store.open(path) as opened:
+        assert opened.models.list() == (row,)
+
+
+def test_a_file_that_lacks_its_end_and_has_no_log_is_said_to_be_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "blazar.db"
+    store.open(path).close()
+    os.truncate(path, 4096)
+    with pytest.raises(StoreUnusable, match="damaged"):
+        store.open(path)
