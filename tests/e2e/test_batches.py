@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
-import httpx
 import openai
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 
 PATIENCE_S = 40.0
@@ -164,7 +164,7 @@ def test_message_batches(server: Server, claude: anthropic.Anthropic) -> None:
     assert claude.messages.batches.delete(batch.id).id == batch.id
     with pytest.raises(anthropic.NotFoundError):
         claude.messages.batches.retrieve(batch.id)
-    twice = httpx.post(f"{server.url}/v1/messages/batches", json={"requests": [one("a"), one("a")]})
+    twice = patient.post(f"{server.url}/v1/messages/batches", json={"requests": [one("a"), one("a")]})
     assert (twice.status_code, twice.json()["error"]["type"]) == (400, "invalid_request_error")
 
 

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.server import children_of, free_port, serving
 
 BLAZAR = str(Path(sys.executable).with_name("blazar"))
@@ -109,6 +109,6 @@ def test_what_another_tool_holds_is_taken_in_and_answers(tmp_path: Path, tiny: P
         assert (row["name"], row["state"]) == ("fox:1b", "new")
         assert "here already" in server.cli("import", "--from", "ollama").stdout
         body = {"model": "fox:1b", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
-        assert httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60).status_code == 200
+        assert patient.post(f"{server.url}/v1/chat/completions", json=body, timeout=60).status_code == 200
         assert "holds no model here" in server.cli("import", "--from", "lmstudio").stderr
         assert server.cli("import", check=False).returncode == 2

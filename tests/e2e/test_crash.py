@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, children_of, serving
 
 
@@ -62,7 +63,7 @@ def test_child_killed_in_a_stream(own: Server, path: str) -> None:
     assert "tiny" in message
     assert b"[DONE]" not in got
     short = {"stream": False, "max_tokens": 4, "max_output_tokens": 4, "options": {"num_predict": 4}}
-    again = httpx.post(own.url + path, json=body | short, timeout=60)
+    again = patient.post(own.url + path, json=body | short, timeout=60)
     assert again.status_code == 200, again.text
 
 
@@ -93,12 +94,12 @@ def kill_working(server: Server, times: int) -> threading.Thread:
 @pytest.mark.parametrize("times", [1, 2])
 def test_child_killed_in_an_unstreamed_answer(own: Server, times: int) -> None:
     """Once costs the client nothing, since it had no byte yet; an engine that dies again is told."""
-    httpx.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
+    patient.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
     killer = kill_working(own, times)
     # It does not end by itself before it is killed.
     endless = {"259": -100, "261": -100}
     body = {"model": "tiny", "messages": MESSAGES, "max_tokens": 1500, "temperature": 0, "logit_bias": endless}
-    answer = httpx.post(f"{own.url}/v1/chat/completions", json=body, timeout=60)
+    answer = patient.post(f"{own.url}/v1/chat/completions", json=body, timeout=60)
     killer.join()
     if times == 1:
         assert answer.status_code == 200, answer.text
@@ -109,13 +110,13 @@ def test_child_killed_in_an_unstreamed_answer(own: Server, times: int) -> None:
 
 
 def test_those_who_wait_behind_a_child_that_dies_are_served_by_the_next(own: Server) -> None:
-    httpx.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
+    patient.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
     body = {"model": "tiny", "messages": MESSAGES, "max_tokens": 5, "temperature": 0}
     with ThreadPoolExecutor(17) as pool:
-        long = [pool.submit(httpx.post, f"{own.url}/v1/messages", json={**body, "max_tokens": 900}, timeout=60)]
+        long = [pool.submit(patient.post, f"{own.url}/v1/messages", json={**body, "max_tokens": 900}, timeout=60)]
         while own.busy_slots("tiny") == 0:
             time.sleep(0.01)
-        asks = [pool.submit(httpx.post, f"{own.url}/v1/messages", json=body, timeout=60) for _ in range(16)]
+        asks = [pool.submit(patient.post, f"{own.url}/v1/messages", json=body, timeout=60) for _ in range(16)]
         os.kill(engine_pid(own), signal.SIGKILL)
         assert {ask.result().status_code for ask in (*long, *asks)} == {200}
 
@@ -133,7 +134,7 @@ def gone(pids: set[int], within_s: float) -> bool:
 
 @pytest.mark.parametrize("who", ["main", "worker"])
 def test_daemon_killed_leaves_no_child(own: Server, who: str) -> None:
-    httpx.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
+    patient.post(f"{own.url}/api/generate", json={"model": "tiny"}, timeout=60)
     engine = engine_pid(own)
     assert own.process is not None
     everyone = children_of(own.process.pid)
@@ -146,7 +147,7 @@ def test_daemon_killed_leaves_no_child(own: Server, who: str) -> None:
         own.process.wait(10)
     assert gone(everyone, 2)
     own.start()
-    answer = httpx.post(
+    answer = patient.post(
         f"{own.url}/v1/chat/completions", json={"model": "tiny", "messages": MESSAGES, "max_tokens": 4}, timeout=60
     )
     assert answer.status_code == 200
@@ -182,5 +183,5 @@ def test_a_second_daemon_of_one_home_is_refused_and_harms_nothing(own: Server) -
     done = own.cli("serve", "--port", "0", check=False)
     assert done.returncode == 1
     assert str(own.port) in done.stderr
-    assert httpx.get(f"{own.url}/health").status_code == 200
+    assert patient.get(f"{own.url}/health").status_code == 200
     assert own.cli("stop").stderr.startswith("Stopped the Blazar daemon"), "the record is still the first one's"

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import ollama
 import openai
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 from tests.support.tiny_model import write
 
@@ -58,7 +58,7 @@ def test_a_model_of_another_behaves_as_made_and_shares_its_weights(server: Serve
 
 
 def show(server: Server):  # type: ignore[no-untyped-def]
-    return lambda name: httpx.post(f"{server.url}/api/show", json={"model": name}).json()
+    return lambda name: patient.post(f"{server.url}/api/show", json={"model": name}).json()
 
 
 TEMPLATE = "{{ if .System }}S: {{ .System }}\n{{ end }}{{ if .Prompt }}U: {{ .Prompt }}\n{{ end }}A: {{ .Response }}\n"
@@ -77,7 +77,7 @@ def test_a_template_in_ollamas_language_takes_the_models_place(server: Server, c
     raw = client.generate("tiny", prompt=prompt, raw=True, options={"temperature": 0, "num_predict": 8})
     assert (made.message.content, made.prompt_eval_count) == (raw.response, raw.prompt_eval_count)
     asked = {"model": "letters", "system": "Be.", "messages": said}
-    counted = httpx.post(f"{server.url}/v1/messages/count_tokens", json=asked)
+    counted = patient.post(f"{server.url}/v1/messages/count_tokens", json=asked)
     assert counted.json() == {"input_tokens": raw.prompt_eval_count}
     client.create("picky", from_="tiny", template="{{ (index .Messages 0).Content }}")
     assert client.generate("picky", prompt="").done_reason == "load", "nothing is made of an empty conversation"
@@ -128,29 +128,29 @@ def test_an_upload_becomes_a_model(server: Server, client: ollama.Client, tmp_pa
     write(path, seed=7)
     digest = client.create_blob(path)
     assert digest == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
-    assert httpx.head(f"{server.url}/api/blobs/{digest}").status_code == 200
-    assert httpx.post(f"{server.url}/api/blobs/{digest}", content=b"again").status_code == 200
+    assert patient.head(f"{server.url}/api/blobs/{digest}").status_code == 200
+    assert patient.post(f"{server.url}/api/blobs/{digest}", content=b"again").status_code == 200
     client.create("uploaded", files={"new.gguf": digest}, system="Hi.")
     assert client.chat("uploaded", messages=[{"role": "user", "content": "x"}], options={"num_predict": 2}).done
     (file,) = show(server)("uploaded")["blazar"]["files"]
     assert Path(file).read_bytes() == path.read_bytes()
-    assert httpx.head(f"{server.url}/api/blobs/{digest}").status_code == 404, "the model has it now"
+    assert patient.head(f"{server.url}/api/blobs/{digest}").status_code == 404, "the model has it now"
 
 
 def test_uploads_larger_than_any_body_and_wrong_ones(server: Server) -> None:
     size = 60 * 1024 * 1024
     block = b"\0" * (1 << 20)
     wanted = hashlib.sha256(block * 60).hexdigest()
-    answer = httpx.post(f"{server.url}/api/blobs/sha256:{wanted}", content=iter([block] * 60), timeout=60)
+    answer = patient.post(f"{server.url}/api/blobs/sha256:{wanted}", content=iter([block] * 60), timeout=60)
     assert answer.status_code == 201
     stored = server.home / "data" / "models" / ".uploads" / f"sha256-{wanted}"
     assert stored.stat().st_size == size
     wrong = "0" * 64
-    answer = httpx.post(f"{server.url}/api/blobs/sha256:{wrong}", content=b"abc")
+    answer = patient.post(f"{server.url}/api/blobs/sha256:{wrong}", content=b"abc")
     assert answer.status_code == 400
     assert "digest mismatch" in answer.json()["error"]
-    assert httpx.head(f"{server.url}/api/blobs/sha256:{wrong}").status_code == 404
-    assert httpx.post(f"{server.url}/api/blobs/sha256:xyz", content=b"abc").status_code == 400
+    assert patient.head(f"{server.url}/api/blobs/sha256:{wrong}").status_code == 404
+    assert patient.post(f"{server.url}/api/blobs/sha256:xyz", content=b"abc").status_code == 400
     assert [path.name for path in stored.parent.iterdir()] == [stored.name]
 
 
@@ -173,7 +173,7 @@ def test_uploads_larger_than_any_body_and_wrong_ones(server: Server) -> None:
     ],
 )
 def test_what_cannot_be_made_says_why(server: Server, body: dict[str, object], status: int, words: str) -> None:
-    answer = httpx.post(f"{server.url}/api/create", json=body)
+    answer = patient.post(f"{server.url}/api/create", json=body)
     assert answer.status_code == status, answer.text
     assert words in answer.json()["error"]
 
@@ -185,11 +185,11 @@ def test_models_are_not_pushed(client: ollama.Client) -> None:
 
 
 def test_everything_is_shown(server: Server) -> None:
-    brief = httpx.post(f"{server.url}/api/show", json={"name": "tiny"}).json()
+    brief = patient.post(f"{server.url}/api/show", json={"name": "tiny"}).json()
     assert brief["capabilities"] == ["completion"]
     assert brief["model_info"]["general.parameter_count"] > 100_000
     assert brief["model_info"]["llama.context_length"] == 4096
     assert "tensors" not in brief
-    whole = httpx.post(f"{server.url}/api/show", json={"name": "tiny", "verbose": True}).json()
+    whole = patient.post(f"{server.url}/api/show", json={"name": "tiny", "verbose": True}).json()
     assert {"name": "token_embd.weight", "type": "F32", "shape": [64, 260]} in whole["tensors"]
     assert len(whole["model_info"]["tokenizer.ggml.tokens"]) == 260

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from tests.support import patient
 from tests.support.server import serving
 
 # Another than the one that this environment has.
@@ -22,7 +23,7 @@ def test_two_builds_side_by_side(tmp_path: Path, tiny: Path) -> None:
 
         def write() -> None:
             body = {"model": "tiny", "prompt": "hi", "stream": False, "options": {"num_predict": 3}}
-            assert httpx.post(f"{server.url}/api/generate", json=body, timeout=120).status_code == 200
+            assert patient.post(f"{server.url}/api/generate", json=body, timeout=120).status_code == 200
 
         (first,) = listed()
         assert (first["used"], first["owned"]) == (True, False)
@@ -53,7 +54,7 @@ def test_work_on_builds_that_cannot_be_done(tmp_path: Path) -> None:
     with serving(tmp_path / "home", {}) as server:
 
         def ask(**body: object) -> httpx.Response:
-            return httpx.post(f"{server.url}/api/engines", json=body, timeout=120)
+            return patient.post(f"{server.url}/api/engines", json=body, timeout=120)
 
         assert ask(action="install", kind="sglang").status_code == 400
         assert ask(action="use").json()["blazar_code"] == "BAD_REQUEST"

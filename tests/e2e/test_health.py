@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, scripted, serving
 
 MESSAGES = [{"role": "user", "content": "Tell me everything."}]
@@ -29,12 +30,12 @@ def own(tmp_path: Path, tiny_slow: Path) -> Iterator[Server]:
     """A server of this test's own, whose model is slow enough to be stopped in the middle."""
     bounds = {"BLAZAR_HEALTH_SILENT_S": "2", "BLAZAR_HEALTH_FINISH_S": "3"}
     with serving(tmp_path / "home", {"tiny": tiny_slow}, BLAZAR_ENGINE_CONTEXT="8192", **bounds) as running:
-        httpx.post(f"{running.url}/api/generate", json={"model": "tiny"}, timeout=60)
+        patient.post(f"{running.url}/api/generate", json={"model": "tiny"}, timeout=60)
         yield running
 
 
 def ask(server: Server, body: dict[str, Any], timeout_s: float = 60) -> httpx.Response:
-    return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=timeout_s)
+    return patient.post(f"{server.url}/v1/chat/completions", json=body, timeout=timeout_s)
 
 
 def pid(server: Server) -> int:

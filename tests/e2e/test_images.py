@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
-import httpx
 import ollama
 import openai
 import pytest
 
+from tests.support import patient
 from tests.support.picture import base64_png, png, webp
 from tests.support.server import Server, serving
 from tests.support.tiny_model import write_projector
@@ -83,21 +83,21 @@ ROUTES = ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat", 
 
 def test_the_projector_comes_with_the_first_picture_and_stays(server: Server) -> None:
     plain = {"model": "sees", "messages": [{"role": "user", "content": "What is this?"}], "max_tokens": 3}
-    httpx.post(f"{server.url}/v1/chat/completions", json=plain, timeout=120)
+    patient.post(f"{server.url}/v1/chat/completions", json=plain, timeout=120)
     first = row(server)["pid"]
     assert b"--mmproj" not in Path(f"/proc/{first}/cmdline").read_bytes()
-    answer = httpx.post(f"{server.url}/v1/chat/completions", json=asked("/v1/chat/completions", "sees"), timeout=120)
+    answer = patient.post(f"{server.url}/v1/chat/completions", json=asked("/v1/chat/completions", "sees"), timeout=120)
     assert answer.status_code == 200, answer.text
     second = row(server)["pid"]
     assert second != first
     assert b"--mmproj" in Path(f"/proc/{second}/cmdline").read_bytes()
-    httpx.post(f"{server.url}/v1/chat/completions", json=plain, timeout=120)
+    patient.post(f"{server.url}/v1/chat/completions", json=plain, timeout=120)
     assert row(server)["pid"] == second
 
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_picture_costs_tokens_and_is_answered(server: Server, route: str) -> None:
-    answer = httpx.post(server.url + route, json=asked(route, "sees"), timeout=120)
+    answer = patient.post(server.url + route, json=asked(route, "sees"), timeout=120)
     assert answer.status_code == 200, answer.text
     body = answer.json()
     usage = body.get("usage", body)
@@ -108,7 +108,7 @@ def test_a_picture_costs_tokens_and_is_answered(server: Server, route: str) -> N
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_model_without_projector_says_so(server: Server, route: str) -> None:
-    answer = httpx.post(server.url + route, json=asked(route, "blind"), timeout=120)
+    answer = patient.post(server.url + route, json=asked(route, "blind"), timeout=120)
     assert answer.status_code == 400
     assert "VISION_PROJECTOR_MISSING" in answer.text
     assert "blazar mmproj blind" in answer.text, "it names the cure"
@@ -132,7 +132,7 @@ def test_official_packages_send_pictures(server: Server) -> None:
 
 def test_a_broken_picture_is_the_clients_fault(server: Server) -> None:
     broken = PICTURE[:200] + "A" * 40
-    answer = httpx.post(
+    answer = patient.post(
         f"{server.url}/v1/chat/completions", json=asked("/v1/chat/completions", "sees", broken), timeout=30
     )
     assert answer.status_code == 400, answer.text
@@ -142,7 +142,7 @@ def test_a_broken_picture_is_the_clients_fault(server: Server) -> None:
 @pytest.mark.parametrize("route", ROUTES)
 def test_trap_48_webp_is_read_though_the_engine_cannot(server: Server, route: str, kind: str) -> None:
     def prompt(picture: str) -> Any:
-        answer = httpx.post(server.url + route, json=asked(route, "sees", picture), timeout=120)
+        answer = patient.post(server.url + route, json=asked(route, "sees", picture), timeout=120)
         assert answer.status_code == 200, answer.text
         usage = answer.json().get("usage", answer.json())
         counts = ("prompt_tokens", "input_tokens", "prompt_eval_count", "cache_read_input_tokens")
@@ -153,7 +153,7 @@ def test_trap_48_webp_is_read_though_the_engine_cannot(server: Server, route: st
 
 def test_a_broken_webp_is_the_clients_fault(server: Server) -> None:
     broken = base64.b64encode(webp("lossy")[:-60]).decode()
-    answer = httpx.post(f"{server.url}/api/chat", json=asked("/api/chat", "sees", broken), timeout=120)
+    answer = patient.post(f"{server.url}/api/chat", json=asked("/api/chat", "sees", broken), timeout=120)
     assert answer.status_code == 400, answer.text
     assert "WebP" in answer.text
 
@@ -170,7 +170,7 @@ LINKED = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
     ],
 )
 def test_links_are_not_followed_unless_the_owner_says_so(server: Server, route: str, path: str) -> None:
-    answer = httpx.post(server.url + route, json=asked(route, "sees", "http://127.0.0.1:9/a.png"), timeout=120)
+    answer = patient.post(server.url + route, json=asked(route, "sees", "http://127.0.0.1:9/a.png"), timeout=120)
     assert answer.status_code == 400
     assert "server.remote_images" in answer.text
     assert path in answer.text
@@ -205,11 +205,11 @@ def test_links_are_followed_where_the_owner_says_so(tmp_path: Path, tiny: Path) 
             own.cli("mmproj", "sees", str(tmp_path / "eyes.gguf"))
             for route in LINKED:
                 for path in ("/a.png", "/moved"):
-                    answer = httpx.post(own.url + route, json=asked(route, "sees", web + path), timeout=120)
+                    answer = patient.post(own.url + route, json=asked(route, "sees", web + path), timeout=120)
                     assert answer.status_code == good, answer.text
                     if good != 200:
                         assert "no public address" in answer.text
-            page = httpx.post(own.url + LINKED[0], json=asked(LINKED[0], "sees", web + "/page"), timeout=120)
+            page = patient.post(own.url + LINKED[0], json=asked(LINKED[0], "sees", web + "/page"), timeout=120)
             assert page.status_code == 400
             gone = asked(LINKED[0], "sees", "http://127.0.0.1:9/a.png")
-            assert httpx.post(own.url + LINKED[0], json=gone, timeout=120).status_code == 400
+            assert patient.post(own.url + LINKED[0], json=gone, timeout=120).status_code == 400

@@ -21,6 +21,7 @@ from blazar.gateway.app import routes
 from blazar.gateway.due import SCOPED
 from blazar.gateway.register import Register
 from blazar.node import Node
+from tests.support import patient
 from tests.support.server import Server, serving
 
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -43,7 +44,7 @@ def code(answer: httpx.Response) -> str:
 
 
 def chat(server: Server, key: dict[str, str], **more: Any) -> httpx.Response:
-    return httpx.post(f"{server.url}/v1/chat/completions", json={**CHAT, **more}, headers=key, timeout=120)
+    return patient.post(f"{server.url}/v1/chat/completions", json={**CHAT, **more}, headers=key, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, tiny: Path, tiny_slow: Path
 @pytest.fixture(scope="module")
 def admin(server: Server) -> dict[str, str]:
     assert chat(server, {}).status_code == 200, "without keys everybody gets in"
-    none_yet = httpx.get(f"{server.url}/api/keys")
+    none_yet = patient.get(f"{server.url}/api/keys")
     assert (none_yet.status_code, code(none_yet)) == (403, "KEYS_OFF")
     key = made(server, "admin")
     assert chat(server, {}).status_code == 401, "at once, without a restart"
@@ -101,7 +102,7 @@ def test_every_route_asks_for_a_key_and_denies_what_is_not_allowed(
             answer = client.request(*ask, headers=admin)
             assert answer.status_code not in {401, 500}, (ask, answer.text)
             assert code(answer) not in {"UNAUTHORIZED", "KEY_SCOPE_FORBIDDEN"}, ask
-    preflight = httpx.options(
+    preflight = patient.options(
         f"{server.url}/v1/chat/completions",
         headers={"origin": "http://localhost:3000", "access-control-request-method": "POST"},
     )
@@ -125,10 +126,10 @@ def test_a_key_for_some_models_sees_and_uses_those_only(server: Server, admin: d
         ("/api/show", {}),
         ("/tokenize", {"content": "hi"}),
     ):
-        answer = httpx.post(f"{server.url}{path}", json={**body, "model": "slow"}, headers=key, timeout=120)
+        answer = patient.post(f"{server.url}{path}", json={**body, "model": "slow"}, headers=key, timeout=120)
         assert (answer.status_code, code(answer)) == (403, "KEY_SCOPE_FORBIDDEN"), (path, answer.text)
-    assert [row["id"] for row in httpx.get(f"{server.url}/v1/models", headers=key).json()["data"]] == ["tiny"]
-    assert [row["name"] for row in httpx.get(f"{server.url}/api/tags", headers=key).json()["models"]] == ["tiny"]
+    assert [row["id"] for row in patient.get(f"{server.url}/v1/models", headers=key).json()["data"]] == ["tiny"]
+    assert [row["name"] for row in patient.get(f"{server.url}/api/tags", headers=key).json()["models"]] == ["tiny"]
     missing = chat(server, key, model="slw")
     assert missing.status_code == 404
     assert "slow" not in missing.text, "names of what is not its own are not told"
@@ -141,7 +142,7 @@ def test_requests_a_minute_in_every_dialects_words(server: Server, admin: dict[s
     assert first.headers["x-ratelimit-limit-requests"] == "2"
     assert first.headers["x-ratelimit-remaining-requests"] == "1"
     assert int(first.headers["x-ratelimit-remaining-tokens"]) <= 100000
-    second = httpx.post(f"{server.url}/v1/messages", json=CHAT, headers=key, timeout=120)
+    second = patient.post(f"{server.url}/v1/messages", json=CHAT, headers=key, timeout=120)
     assert second.headers["anthropic-ratelimit-requests-remaining"] == "0"
     secret = key["authorization"].removeprefix("Bearer ")
     with (
@@ -155,7 +156,7 @@ def test_requests_a_minute_in_every_dialects_words(server: Server, admin: dict[s
         pytest.raises(anthropic.RateLimitError),
     ):
         two.messages.create(model="tiny", max_tokens=3, messages=[{"role": "user", "content": "hi"}])
-    ollama = httpx.post(f"{server.url}/api/chat", json=CHAT, headers=key)
+    ollama = patient.post(f"{server.url}/api/chat", json=CHAT, headers=key)
     assert (ollama.status_code, code(ollama)) == (429, "RATE_LIMITED")
     wrong = openai.OpenAI(base_url=f"{server.url}/v1", api_key="nonsense-nonsense", max_retries=0)
     with wrong, pytest.raises(openai.AuthenticationError):
@@ -189,7 +190,7 @@ def test_requests_at_once_are_held_until_the_stream_has_ended_or_its_client_left
         refused = chat(server, key)
         assert (refused.status_code, code(refused)) == (429, "RATE_LIMITED")
         assert "at once" in refused.text
-        mine = httpx.get(f"{server.url}/v1/requests?state=live", headers=key).json()["data"]
+        mine = patient.get(f"{server.url}/v1/requests?state=live", headers=key).json()["data"]
         assert [row["key"] for row in mine] == ["one"]
     deadline = time.monotonic() + 5
     while chat(server, key).status_code == 429:
@@ -198,7 +199,7 @@ def test_requests_at_once_are_held_until_the_stream_has_ended_or_its_client_left
 
 
 def used(server: Server, admin: dict[str, str], name: str) -> dict[str, int]:
-    rows = httpx.get(f"{server.url}/api/keys", headers=admin).json()["keys"]
+    rows = patient.get(f"{server.url}/api/keys", headers=admin).json()["keys"]
     return dict(next(row["today"] for row in rows if row["name"] == name))
 
 
@@ -259,27 +260,27 @@ def test_tokens_a_day_survive_a_kill(tmp_path: Path, tiny: Path) -> None:
 def test_keys_come_and_go_at_once(server: Server, admin: dict[str, str]) -> None:
     url = f"{server.url}/api/keys"
     asked = {"name": "web", "models": ["tiny"], "rpm": 100, "weight": 2}
-    answer = httpx.post(url, json=asked, headers=admin)
+    answer = patient.post(url, json=asked, headers=admin)
     assert answer.headers["cache-control"] == "no-store"
     secret = answer.json()["key"]
     assert secret.startswith("plm_")
     assert len(secret) == 36
     key = {"x-api-key": secret}
     assert chat(server, key).status_code == 200
-    assert httpx.post(url, json=asked, headers=admin).status_code == 409
-    assert httpx.get(url, headers=key).status_code == 403
-    new = httpx.post(f"{url}/rotate?name=web", headers=admin).json()
+    assert patient.post(url, json=asked, headers=admin).status_code == 409
+    assert patient.get(url, headers=key).status_code == 403
+    new = patient.post(f"{url}/rotate?name=web", headers=admin).json()
     assert new["weight"] == 2
     assert chat(server, key).status_code == 401, "the old one is worth nothing from this moment on"
     assert chat(server, {"x-api-key": new["key"]}).status_code == 200
-    shown = httpx.get(url, headers=admin).text
+    shown = patient.get(url, headers=admin).text
     assert secret not in shown
     assert new["key"] not in shown
-    assert httpx.delete(f"{url}?name=web", headers=admin).status_code == 200
+    assert patient.delete(f"{url}?name=web", headers=admin).status_code == 200
     assert chat(server, {"x-api-key": new["key"]}).status_code == 401
-    assert httpx.delete(f"{url}?name=web", headers=admin).status_code == 404
+    assert patient.delete(f"{url}?name=web", headers=admin).status_code == 404
     for wrong in ({"name": "a b"}, {"name": "x", "rpm": -1}, {"name": "x", "weight": 0}, {"name": "x", "nonsense": 1}):
-        assert httpx.post(url, json=wrong, headers=admin).status_code == 400, wrong
+        assert patient.post(url, json=wrong, headers=admin).status_code == 400, wrong
     config = (server.home / "config" / "config.toml").read_text()
     assert "plm_" + secret[4:] not in config
     assert "sha256:" in config
@@ -293,7 +294,7 @@ def test_the_owner_of_the_machine_needs_no_key(server: Server, admin: dict[str, 
 def test_the_last_key_stays_unless_told(tmp_path: Path, tiny: Path) -> None:
     with serving(tmp_path, {"tiny": tiny}) as running:
         key = made(running, "only")
-        assert httpx.delete(f"{running.url}/api/keys?name=only", headers=key).status_code == 409
+        assert patient.delete(f"{running.url}/api/keys?name=only", headers=key).status_code == 409
         with pytest.raises(AssertionError, match="last key"):
             running.cli("keys", "rm", "only")
         running.cli("keys", "rm", "only", "--last")
@@ -306,9 +307,9 @@ def test_keys_of_the_environment(tmp_path: Path, tiny: Path) -> None:
         assert chat(running, {}).status_code == 401
         key = {"x-api-key": secret}
         assert chat(running, key).status_code == 200
-        rows = httpx.get(f"{running.url}/api/keys", headers=key).json()["keys"]
+        rows = patient.get(f"{running.url}/api/keys", headers=key).json()["keys"]
         assert [(row["name"], row["fixed"]) for row in rows] == [("box", True)]
-        assert httpx.delete(f"{running.url}/api/keys?name=box", headers=key).status_code == 409
+        assert patient.delete(f"{running.url}/api/keys?name=box", headers=key).status_code == 409
 
 
 def test_a_broken_config_changes_no_key(server: Server, admin: dict[str, str]) -> None:
@@ -329,15 +330,15 @@ def test_what_a_key_keeps_is_its_own(server: Server, admin: dict[str, str]) -> N
     mine, other = made(server, "mine", "-m", "*"), made(server, "other", "-m", "*")
     url = server.url
     turn = {"model": "tiny", "input": "hi", "max_output_tokens": 16}
-    kept = httpx.post(f"{url}/v1/responses", json=turn, headers=mine, timeout=120).json()
+    kept = patient.post(f"{url}/v1/responses", json=turn, headers=mine, timeout=120).json()
     line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": CHAT}
     files = {"file": ("in.jsonl", json.dumps(line)), "purpose": (None, "batch")}
-    file = httpx.post(f"{url}/v1/files", files=files, headers=mine).json()["id"]
+    file = patient.post(f"{url}/v1/files", files=files, headers=mine).json()["id"]
     asked = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-    assert httpx.post(f"{url}/v1/batches", json=asked, headers=other).status_code == 404
-    batch = httpx.post(f"{url}/v1/batches", json=asked, headers=mine).json()["id"]
+    assert patient.post(f"{url}/v1/batches", json=asked, headers=other).status_code == 404
+    batch = patient.post(f"{url}/v1/batches", json=asked, headers=mine).json()["id"]
     lines = {"requests": [{"custom_id": "a", "params": CHAT}]}
-    messages = httpx.post(f"{url}/v1/messages/batches", json=lines, headers=mine).json()["id"]
+    messages = patient.post(f"{url}/v1/messages/batches", json=lines, headers=mine).json()["id"]
     paths = [
         f"/v1/responses/{kept['id']}",
         f"/v1/responses/{kept['id']}/input_items",
@@ -347,33 +348,33 @@ def test_what_a_key_keeps_is_its_own(server: Server, admin: dict[str, str]) -> N
         f"/v1/messages/batches/{messages}",
     ]
     for path in paths:
-        assert httpx.get(url + path, headers=mine).status_code == 200, path
-        assert httpx.get(url + path, headers=other).status_code == 404, path
-        assert httpx.get(url + path, headers=admin).status_code == 200, path
+        assert patient.get(url + path, headers=mine).status_code == 200, path
+        assert patient.get(url + path, headers=other).status_code == 404, path
+        assert patient.get(url + path, headers=admin).status_code == 200, path
     for path in ("/v1/files", "/v1/batches", "/v1/messages/batches"):
-        assert httpx.get(url + path, headers=other).json()["data"] == []
-        assert httpx.get(url + path, headers=mine).json()["data"]
+        assert patient.get(url + path, headers=other).json()["data"] == []
+        assert patient.get(url + path, headers=mine).json()["data"]
     following = {**turn, "previous_response_id": kept["id"]}
-    assert httpx.post(f"{url}/v1/responses", json=following, headers=other).status_code == 404
-    assert httpx.post(f"{url}/v1/responses", json=following, headers=mine, timeout=120).status_code == 200
+    assert patient.post(f"{url}/v1/responses", json=following, headers=other).status_code == 404
+    assert patient.post(f"{url}/v1/responses", json=following, headers=mine, timeout=120).status_code == 200
     for path in (f"/v1/responses/{kept['id']}", f"/v1/files/{file}"):
-        assert httpx.delete(url + path, headers=other).status_code == 404
+        assert patient.delete(url + path, headers=other).status_code == 404
     deadline = time.monotonic() + 20
-    while httpx.get(f"{url}/v1/batches/{batch}", headers=mine).json()["status"] != "completed":
+    while patient.get(f"{url}/v1/batches/{batch}", headers=mine).json()["status"] != "completed":
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    output = httpx.get(f"{url}/v1/batches/{batch}", headers=mine).json()["output_file_id"]
-    assert httpx.get(f"{url}/v1/files/{output}/content", headers=mine).status_code == 200
-    assert httpx.get(f"{url}/v1/files/{output}/content", headers=other).status_code == 404
+    output = patient.get(f"{url}/v1/batches/{batch}", headers=mine).json()["output_file_id"]
+    assert patient.get(f"{url}/v1/files/{output}/content", headers=mine).status_code == 200
+    assert patient.get(f"{url}/v1/files/{output}/content", headers=other).status_code == 404
     assert used(server, admin, "mine")["requests"] == 4, "lines of batches are charged"
 
 
 def test_a_batch_waits_for_its_keys_budget(server: Server, admin: dict[str, str]) -> None:
     key = made(server, "batch", "--rpm", "60", "--max-concurrent", "1")
     lines = {"requests": [{"custom_id": f"r{n}", "params": CHAT} for n in range(6)]}
-    batch = httpx.post(f"{server.url}/v1/messages/batches", json=lines, headers=key).json()["id"]
+    batch = patient.post(f"{server.url}/v1/messages/batches", json=lines, headers=key).json()["id"]
     deadline = time.monotonic() + 30
-    while (state := httpx.get(f"{server.url}/v1/messages/batches/{batch}", headers=key).json())[
+    while (state := patient.get(f"{server.url}/v1/messages/batches/{batch}", headers=key).json())[
         "processing_status"
     ] != "ended":
         assert time.monotonic() < deadline, state

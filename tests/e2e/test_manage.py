@@ -10,6 +10,7 @@ import httpx
 import ollama
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 from tests.support.web import Web
 
@@ -115,7 +116,7 @@ def test_a_daemon_that_stops_ends_its_pulls_with_a_word(server: Server, web: Web
 def test_a_page_of_another_site_can_do_nothing(server: Server) -> None:
     foreign = {"origin": "https://evil.example", "content-type": "text/plain"}
     body = '{"source":"tiny","destination":"taken"}'
-    refused = httpx.post(f"{server.url}/api/copy", content=body, headers=foreign)
+    refused = patient.post(f"{server.url}/api/copy", content=body, headers=foreign)
     assert refused.status_code == 403
     assert refused.json()["blazar_code"] == "ORIGIN_FORBIDDEN"
-    assert httpx.get(f"{server.url}/api/tags").json()["models"][0]["name"] == "tiny"
+    assert patient.get(f"{server.url}/api/tags").json()["models"][0]["name"] == "tiny"

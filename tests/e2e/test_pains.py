@@ -13,6 +13,7 @@ import httpx
 import openai
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 
 CONTEXT = 512
@@ -27,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[Ser
 
 
 def post(server: Server, route: str, **body: Any) -> httpx.Response:
-    return httpx.post(server.url + route, json=body, timeout=120)
+    return patient.post(server.url + route, json=body, timeout=120)
 
 
 def pid(server: Server, model: str = "tiny") -> int:

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.test_vanish import ask, idle, leave, until
+from tests.support import patient
 from tests.support.server import Server, serving
 
 
@@ -23,18 +24,18 @@ def one_slot(tmp_path: Path, tiny_slow: Path) -> Iterator[Server]:
         BLAZAR_ENGINE_CONTEXT="16384",
         BLAZAR_RELAY_PING_S="60",
     ) as running:
-        httpx.post(f"{running.url}/api/generate", json={"model": "tiny"}, timeout=60)
+        patient.post(f"{running.url}/api/generate", json={"model": "tiny"}, timeout=60)
         yield running
 
 
 def cards(server: Server, **of: str) -> list[dict[str, Any]]:
     params = {"state": "live", **of}
-    rows: list[dict[str, Any]] = httpx.get(f"{server.url}/v1/requests", params=params).json()["data"]
+    rows: list[dict[str, Any]] = patient.get(f"{server.url}/v1/requests", params=params).json()["data"]
     return rows
 
 
 def cancel(server: Server, card: dict[str, Any]) -> None:
-    answer = httpx.post(f"{server.url}/v1/requests/{card['id']}/cancel")
+    answer = patient.post(f"{server.url}/v1/requests/{card['id']}/cancel")
     assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
 
 
@@ -43,7 +44,9 @@ async def test_who_generates_and_who_waits_is_seen_and_can_be_ended(one_slot: Se
     server = one_slot
     # A turn of known length, so that there is something to estimate by.
     await asyncio.to_thread(
-        httpx.post, f"{server.url}/api/generate", json={"model": "tiny", "prompt": "x", "options": {"num_predict": 50}}
+        patient.post,
+        f"{server.url}/api/generate",
+        json={"model": "tiny", "prompt": "x", "options": {"num_predict": 50}},
     )
     first, closes = await ask(server, stream=stream, tokens=16000)
     open_ones = [closes]
@@ -121,14 +124,14 @@ async def test_an_agents_turn_goes_before_a_chat_and_a_large_prompt_behind_it(on
 
 def test_what_is_not_there_cannot_be_ended(server: Server) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/cancel")):
-        answer = httpx.request(method, f"{server.url}/v1/requests/plm-0-0{path}")
+        answer = patient.request(method, f"{server.url}/v1/requests/plm-0-0{path}")
         assert answer.status_code == 404
         assert "plm-0-0" in answer.text
 
 
 def ended(server: Server) -> list[dict[str, Any]]:
     """Those that are over, the last first."""
-    rows: list[dict[str, Any]] = httpx.get(f"{server.url}/v1/requests").json()["data"]
+    rows: list[dict[str, Any]] = patient.get(f"{server.url}/v1/requests").json()["data"]
     return [row for row in rows if "status" in row]
 
 
@@ -158,7 +161,7 @@ async def test_what_became_of_the_last_ones_stays_known(one_slot: Server) -> Non
     assert (long["state"], long["status"]) == ("failed", 400)
     assert (left["state"], left["stream"]) == ("disconnected", True)
     assert left["completion_tokens"] > 0
-    one = await asyncio.to_thread(httpx.get, f"{server.url}/v1/requests/{good['id']}")
+    one = await asyncio.to_thread(patient.get, f"{server.url}/v1/requests/{good['id']}")
     assert one.json() == good
 
 

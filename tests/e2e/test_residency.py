@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 
 ENDLESS = {"259": -100, "261": -100}
@@ -28,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, tiny: Path, tiny_slow: Path
 
 
 def states(server: Server) -> dict[str, str]:
-    rows = httpx.get(f"{server.url}/api/ps").json()["models"]
+    rows = patient.get(f"{server.url}/api/ps").json()["models"]
     return {row["name"]: row["blazar"]["state"] for row in rows}
 
 
@@ -45,15 +46,15 @@ def test_models_of_the_settings_are_loaded_at_the_start(server: Server) -> None:
 
 
 def test_a_model_is_brought_in_and_taken_out(server: Server) -> None:
-    assert httpx.post(f"{server.url}/api/warm", json={"model": "tiny"}).json()["status"] == "ok"
+    assert patient.post(f"{server.url}/api/warm", json={"model": "tiny"}).json()["status"] == "ok"
     until(server, "tiny", "ready")
-    there = httpx.post(f"{server.url}/api/warm", json={"model": "tiny", "wait": True}).json()
+    there = patient.post(f"{server.url}/api/warm", json={"model": "tiny", "wait": True}).json()
     assert (there["engine"], there["context"]) == ("llamacpp", 4096)
-    assert httpx.post(f"{server.url}/api/evict", json={"model": "tiny"}).json() == {"model": "tiny", "evicted": True}
+    assert patient.post(f"{server.url}/api/evict", json={"model": "tiny"}).json() == {"model": "tiny", "evicted": True}
     assert "tiny" not in states(server)
-    assert httpx.post(f"{server.url}/api/evict", json={"model": "tiny"}).status_code == 404
-    assert httpx.post(f"{server.url}/api/evict", json={}).status_code == 400
-    assert httpx.post(f"{server.url}/api/warm", json={"model": "nobody"}).status_code == 404
+    assert patient.post(f"{server.url}/api/evict", json={"model": "tiny"}).status_code == 404
+    assert patient.post(f"{server.url}/api/evict", json={}).status_code == 400
+    assert patient.post(f"{server.url}/api/warm", json={"model": "nobody"}).status_code == 404
     server.cli("warm", "tiny")
     assert states(server)["tiny"] == "ready"
 
@@ -64,7 +65,7 @@ def test_one_that_answers_is_not_taken_away_but_waited_for(server: Server) -> No
         with client.stream("POST", f"{server.url}/v1/chat/completions", json=asked) as stream:
             lines = stream.iter_lines()
             next(lines)
-            refused = httpx.post(f"{server.url}/api/evict", json={"model": "slow"})
+            refused = patient.post(f"{server.url}/api/evict", json={"model": "slow"})
             assert refused.status_code == 409
             assert states(server)["slow"] == "ready"
             rest = "".join(lines)
@@ -83,26 +84,26 @@ def test_one_that_answers_is_not_taken_away_but_waited_for(server: Server) -> No
 
 def test_sessions_are_listed_and_closed(server: Server) -> None:
     headers = {"x-blazar-session": "desk"}
-    assert httpx.post(f"{server.url}/v1/chat/completions", json=CHAT, headers=headers, timeout=120).status_code == 200
-    rows = httpx.get(f"{server.url}/api/sessions").json()["sessions"]
+    assert patient.post(f"{server.url}/v1/chat/completions", json=CHAT, headers=headers, timeout=120).status_code == 200
+    rows = patient.get(f"{server.url}/api/sessions").json()["sessions"]
     assert [(row["session"], row["model"]) for row in rows] == [("desk", "slow")]
     assert 890 < rows[0]["expires_in_s"] <= 900
     close = {"action": "close", "session": "desk"}
-    assert httpx.post(f"{server.url}/api/session", json=close).json()["closed"] is True
-    assert httpx.post(f"{server.url}/api/session", json=close).status_code == 404
-    assert httpx.post(f"{server.url}/api/session", json={"action": "dance", "session": "desk"}).status_code == 400
-    long = httpx.post(f"{server.url}/v1/chat/completions", json=CHAT, headers={"x-blazar-session": "x" * 200})
+    assert patient.post(f"{server.url}/api/session", json=close).json()["closed"] is True
+    assert patient.post(f"{server.url}/api/session", json=close).status_code == 404
+    assert patient.post(f"{server.url}/api/session", json={"action": "dance", "session": "desk"}).status_code == 400
+    long = patient.post(f"{server.url}/v1/chat/completions", json=CHAT, headers={"x-blazar-session": "x" * 200})
     assert long.status_code == 400
 
 
 def test_crashes_are_forgotten_when_told(server: Server) -> None:
-    assert httpx.post(f"{server.url}/api/reset", json={"model": "tiny"}).json() == {"model": "tiny", "reset": True}
+    assert patient.post(f"{server.url}/api/reset", json={"model": "tiny"}).json() == {"model": "tiny", "reset": True}
     assert "forgotten" in server.cli("ps", "--reset", "tiny").stderr
 
 
 def test_a_plan_of_who_fits_together(server: Server) -> None:
-    httpx.post(f"{server.url}/api/warm", json={"model": "tiny", "wait": True}, timeout=120)
-    plan = httpx.get(f"{server.url}/api/coreside").json()
+    patient.post(f"{server.url}/api/warm", json={"model": "tiny", "wait": True}, timeout=120)
+    plan = patient.get(f"{server.url}/api/coreside").json()
     rows = {row["name"]: row for row in plan["models"]}
     assert set(rows) == {"tiny", "slow", "ahead"}
     assert plan["models"][0]["loaded"]
@@ -113,4 +114,4 @@ def test_a_plan_of_who_fits_together(server: Server) -> None:
     head, *lines = told.stdout.splitlines()
     assert head.split()[:2] == ["NAME", "NEEDS"]
     assert sorted(line.split()[0] for line in lines) == ["slow", "tiny"]
-    assert httpx.get(f"{server.url}/api/coreside?model=nobody").status_code == 404
+    assert patient.get(f"{server.url}/api/coreside?model=nobody").status_code == 404

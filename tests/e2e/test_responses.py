@@ -12,6 +12,7 @@ import httpx
 import openai
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 
 PATIENCE_S = 20.0
@@ -156,7 +157,7 @@ def test_what_a_kill_cut_off_is_said_to_have_failed(server: Server, client: open
 
 def test_tools_that_nobody_here_runs_are_named(server: Server) -> None:
     asked = {"model": "tiny", "input": "Hi", "max_output_tokens": 2, "tools": [{"type": "web_search"}]}
-    answer = httpx.post(f"{server.url}/v1/responses", json=asked)
+    answer = patient.post(f"{server.url}/v1/responses", json=asked)
     assert answer.status_code == 200
     assert answer.headers["x-blazar-dropped-tools"] == "web_search"
 

@@ -10,6 +10,7 @@ import gguf
 import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 from tests.support.tiny_model import write
 
@@ -33,13 +34,15 @@ def server(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[Ser
         # Nobody waits long for a vector, and a slow machine loads slowly.
         for name in models:
             asked = {"model": name, "wait": True}
-            assert httpx.post(f"{running.url}/api/warm", json=asked, headers=key("ann"), timeout=60).status_code == 200
+            assert (
+                patient.post(f"{running.url}/api/warm", json=asked, headers=key("ann"), timeout=60).status_code == 200
+            )
         yield running
 
 
 @pytest.fixture(autouse=True)
 def _nothing_kept(server: Server) -> None:
-    assert httpx.delete(f"{server.url}/api/cache", headers=key("ann")).status_code == 200
+    assert patient.delete(f"{server.url}/api/cache", headers=key("ann")).status_code == 200
 
 
 def key(name: str) -> dict[str, str]:
@@ -51,11 +54,11 @@ def ask(server: Server, text: str, path: str = "/v1/chat/completions", by: str =
     # Determined: what a model of chance writes into a call may be no call.
     said = {"messages": [{"role": "user", "content": text}], "max_tokens": 8, "temperature": 0}
     body = {"model": "tiny", "stream": False, **said, **more}
-    return httpx.post(f"{server.url}{path}", json=body, headers=headers, timeout=60)
+    return patient.post(f"{server.url}{path}", json=body, headers=headers, timeout=60)
 
 
 def loaded(server: Server) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = httpx.get(f"{server.url}/api/ps").json()["models"]
+    rows: list[dict[str, Any]] = patient.get(f"{server.url}/api/ps").json()["models"]
     return rows
 
 
@@ -97,7 +100,7 @@ def test_what_is_never_looked_up_says_why(server: Server) -> None:
             assert ask(server, LONG, **more).headers[CACHE] == f"bypass; {why}"
     too_long = ask(server, "long " * 90, max_tokens=2)
     assert told(too_long) == "miss"
-    settled = httpx.get(f"{server.url}/api/cache", headers=key("ann")).json()
+    settled = patient.get(f"{server.url}/api/cache", headers=key("ann")).json()
     assert (settled["entries"], settled["bypasses"] >= 4) == (1, True)
 
 
@@ -113,7 +116,7 @@ def test_headers_choose_and_must_make_sense(server: Server) -> None:
 
 def test_an_answer_from_it_costs_no_tokens(server: Server) -> None:
     def spent() -> int:
-        rows = httpx.get(f"{server.url}/v1/requests", headers=key("ann")).json()["data"]
+        rows = patient.get(f"{server.url}/v1/requests", headers=key("ann")).json()["data"]
         return sum(row.get("completion_tokens") or 0 for row in rows)
 
     ask(server, LONG)
@@ -129,13 +132,13 @@ def test_the_embedder_sends_nobody_away(tmp_path: Path, tiny: Path) -> None:
     with serving(tmp_path / "home", models, BLAZAR_ENGINE_CONTEXT="512", **settings) as server:
         asked = {"model": "tiny", "messages": [{"role": "user", "content": LONG}], "max_tokens": 3}
         off = {CACHE: "off"}
-        assert httpx.post(f"{server.url}/v1/chat/completions", json=asked, headers=off, timeout=60).status_code == 200
+        assert patient.post(f"{server.url}/v1/chat/completions", json=asked, headers=off, timeout=60).status_code == 200
         needed = loaded(server)[0]["size"]
         server.stop()
         server.env["BLAZAR_RESIDENCY_MEMORY_BYTES"] = str(int(needed * 1.2))
         server.start()
-        httpx.post(f"{server.url}/v1/chat/completions", json=asked, headers=off, timeout=60)
+        patient.post(f"{server.url}/v1/chat/completions", json=asked, headers=off, timeout=60)
         pid = loaded(server)[0]["blazar"]["pid"]
-        answer = httpx.post(f"{server.url}/v1/chat/completions", json=asked, timeout=60)
+        answer = patient.post(f"{server.url}/v1/chat/completions", json=asked, timeout=60)
         assert answer.headers[CACHE].startswith("bypass; ")
         assert [row["blazar"]["pid"] for row in loaded(server)] == [pid]

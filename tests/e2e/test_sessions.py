@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 
 SESSION = {"x-blazar-session": "mine"}
@@ -33,7 +34,7 @@ class Talk:
 
     def turn(self) -> float:
         body = {"model": "tiny", "messages": self.messages, "max_tokens": 4}
-        answer = httpx.post(
+        answer = patient.post(
             f"{self.server.url}/v1/chat/completions", json=body, headers=self.headers, timeout=60
         ).json()
         said = answer["choices"][0]["message"]["content"] or "."
@@ -44,17 +45,17 @@ class Talk:
 
 
 def evict(server: Server) -> None:
-    assert httpx.post(f"{server.url}/api/evict", json={"model": "tiny"}, timeout=120).status_code == 200
+    assert patient.post(f"{server.url}/api/evict", json={"model": "tiny"}, timeout=120).status_code == 200
 
 
 def listed(server: Server) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = httpx.get(f"{server.url}/api/session?model=tiny").json()["checkpoints"]
+    rows: list[dict[str, Any]] = patient.get(f"{server.url}/api/session?model=tiny").json()["checkpoints"]
     return rows
 
 
 def act(server: Server, action: str, name: str, model: str = "tiny") -> httpx.Response:
     asked = {"action": action, "model": model, "name": name}
-    return httpx.post(f"{server.url}/api/session", json=asked, timeout=60)
+    return patient.post(f"{server.url}/api/session", json=asked, timeout=60)
 
 
 def files(server: Server) -> list[Path]:
@@ -124,7 +125,7 @@ def test_before_sleep_it_is_kept_too(server: Server) -> None:
     talk = Talk(server, "bats")
     talk.turn()
     deadline = time.monotonic() + 15
-    while httpx.get(f"{server.url}/api/ps").json()["models"][0]["blazar"]["state"] != "sleeping":
+    while patient.get(f"{server.url}/api/ps").json()["models"][0]["blazar"]["state"] != "sleeping":
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert talk.turn() > 0.8
@@ -176,7 +177,7 @@ def test_a_disk_that_takes_nothing_keeps_nobody_in_memory(server: Server) -> Non
     sessions.rmdir()
     sessions.write_text("a file where a folder should be")
     evict(server)
-    assert httpx.get(f"{server.url}/api/ps").json()["models"] == []
+    assert patient.get(f"{server.url}/api/ps").json()["models"] == []
     assert "could not be kept" in server.log.read_text()
     assert talk.turn() == 0, "it is loaded and answers"
     assert act(server, "save", "x").status_code == 409

@@ -12,6 +12,7 @@ import openai
 import pytest
 import zstandard
 
+from tests.support import patient
 from tests.support.server import Server
 
 MESSAGES: Any = [{"role": "user", "content": "Hi"}]
@@ -27,7 +28,7 @@ FORMAT = {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA, 
 
 def ask(server: Server, headers: dict[str, str] | None = None, **more: Any) -> httpx.Response:
     asked = {"model": "tiny", "messages": MESSAGES, "temperature": 0, **more}
-    return httpx.post(f"{server.url}/v1/chat/completions", json=asked, headers=headers, timeout=120)
+    return patient.post(f"{server.url}/v1/chat/completions", json=asked, headers=headers, timeout=120)
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_an_answer_that_the_limit_cut_is_not_valid_and_enforced_it_is_an_error(s
     ],
 )
 def test_every_dialect_gets_the_verdict(server: Server, route: str, body: dict[str, Any]) -> None:
-    answer = httpx.post(server.url + route, json={"model": "tiny", **body}, timeout=120)
+    answer = patient.post(server.url + route, json={"model": "tiny", **body}, timeout=120)
     assert answer.headers["x-blazar-structured-output"] == "valid"
 
 
@@ -130,7 +131,7 @@ def test_a_strict_schema_that_cannot_be_held_is_refused_by_keyword(server: Serve
 
 def message(server: Server, system: Any, **headers: str) -> httpx.Response:
     asked = {"model": "tiny", "max_tokens": 2, "system": system, "messages": MESSAGES}
-    return httpx.post(f"{server.url}/v1/messages", json=asked, headers=headers, timeout=120)
+    return patient.post(f"{server.url}/v1/messages", json=asked, headers=headers, timeout=120)
 
 
 def test_lines_that_change_do_not_cost_the_prefix(server: Server) -> None:
@@ -155,7 +156,7 @@ def test_compressed_bodies_are_read(server: Server) -> None:
     packed = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress}
 
     def post(content: bytes, coding: str) -> httpx.Response:
-        return httpx.post(url, content=content, headers={"content-encoding": coding})
+        return patient.post(url, content=content, headers={"content-encoding": coding})
 
     for coding, pack in packed.items():
         assert post(pack(body), coding).json()["choices"][0]["finish_reason"] == "length"

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import httpx
 import ollama
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 from tests.support.shops import Hub, Registry
 from tests.support.tiny_model import write
@@ -77,7 +77,7 @@ def test_a_model_of_the_hub_is_known_by_what_it_was_pulled_as(client: ollama.Cli
 def test_fit_judges_each_quantisation_without_fetching_it(shop: Server, web: Web) -> None:
     shop.cli("pull", "org/Hare:Q8_0")
     web.requests.clear()
-    plan = httpx.get(f"{shop.url}/api/fit", params={"model": "org/Hare"}, timeout=60).json()
+    plan = patient.get(f"{shop.url}/api/fit", params={"model": "org/Hare"}, timeout=60).json()
     choices = {choice["quantization"]: choice for choice in plan["choices"]}
     assert list(choices) == ["Q4_K_M", "Q8_0", "F16"]
     assert [name for name, choice in choices.items() if choice["recommended"]] == ["Q8_0"]
@@ -95,9 +95,9 @@ def test_fit_judges_each_quantisation_without_fetching_it(shop: Server, web: Web
 
 def test_fit_of_what_is_too_large_says_so_and_fails(shop: Server) -> None:
     shop.cli("pull", "fox:0.5b")
-    (here,) = httpx.get(f"{shop.url}/api/fit", params={"model": "fox:0.5b"}, timeout=60).json()["choices"]
+    (here,) = patient.get(f"{shop.url}/api/fit", params={"model": "fox:0.5b"}, timeout=60).json()["choices"]
     assert here["here"]
-    huge = httpx.get(f"{shop.url}/api/fit", params={"model": "fox:0.5b", "context": 1 << 26}, timeout=60).json()
+    huge = patient.get(f"{shop.url}/api/fit", params={"model": "fox:0.5b", "context": 1 << 26}, timeout=60).json()
     assert huge["choices"][0]["fits"] == "no"
     lost = shop.cli("fit", "fox:0.5b", "--context", str(1 << 26), check=False)
     assert lost.returncode == 1
@@ -120,7 +120,7 @@ def test_fit_of_what_is_too_large_says_so_and_fails(shop: Server) -> None:
 )
 def test_fit_of_nothing_says_what_is_wrong(shop: Server, query: dict[str, str], status: int, code: str) -> None:
     shop.cli("pull", "fox:0.5b")
-    answer = httpx.get(f"{shop.url}/api/fit", params=query, timeout=60)
+    answer = patient.get(f"{shop.url}/api/fit", params=query, timeout=60)
     assert (answer.status_code, answer.json()["blazar_code"]) == (status, code)
 
 
@@ -147,7 +147,7 @@ def test_two_pulls_at_once_each_tell_their_own_steps(shop: Server, web: Web, tmp
 
 def test_explain_says_which_build_and_where_in_the_same_words_everywhere(shop: Server) -> None:
     shop.cli("pull", "fox:0.5b")
-    told = httpx.get(f"{shop.url}/api/explain", params={"model": "fox:0.5b"}, timeout=60).json()
+    told = patient.get(f"{shop.url}/api/explain", params={"model": "fox:0.5b"}, timeout=60).json()
     shown = shop.cli("explain", "fox:0.5b")
     assert told["tag"].startswith("xllamacpp-")
     lacks = {one["kind"]: one["lacks"] for one in told["candidates"]}
@@ -156,5 +156,5 @@ def test_explain_says_which_build_and_where_in_the_same_words_everywhere(shop: S
         assert sentence in shown.stdout
     assert told["place"]["fits"]
     assert json.loads(shop.cli("explain", "fox:0.5b", "--json").stdout)["tag"] == told["tag"]
-    assert httpx.get(f"{shop.url}/api/explain", timeout=60).status_code == 400
-    assert httpx.get(f"{shop.url}/api/explain", params={"model": "wolf"}, timeout=60).status_code == 404
+    assert patient.get(f"{shop.url}/api/explain", timeout=60).status_code == 400
+    assert patient.get(f"{shop.url}/api/explain", params={"model": "wolf"}, timeout=60).status_code == 404

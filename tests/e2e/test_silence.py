@@ -13,6 +13,7 @@ import ollama
 import openai
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 
 MESSAGES: Any = [{"role": "user", "content": "Hi"}]
@@ -87,7 +88,7 @@ def test_a_stream_that_waits_is_open_and_then_answers(server: Server, route: str
 def test_what_fails_after_that_is_the_dialects_own_error(server: Server, route: str) -> None:
     asked = {"model": "slow", "stream": True, **ROUTES[route]}
     with occupied(server):
-        answer = httpx.post(server.url + route, json=asked, headers={"x-blazar-deadline-ms": "600"}, timeout=120)
+        answer = patient.post(server.url + route, json=asked, headers={"x-blazar-deadline-ms": "600"}, timeout=120)
     assert answer.status_code == 200
     last = answer.text.strip().split("\n\n" if route.startswith("/v1") else "\n")[-1]
     assert "ALL_SLOTS_BUSY" in last
@@ -99,7 +100,7 @@ def test_what_fails_before_that_has_its_status(server: Server) -> None:
     asked = {"model": "slow", "stream": True, **ROUTES["/v1/messages"]}
     strict = {"x-blazar-deadline-ms": "50"}
     with occupied(server):
-        answer = httpx.post(f"{server.url}/v1/messages", json=asked, headers=strict, timeout=120)
+        answer = patient.post(f"{server.url}/v1/messages", json=asked, headers=strict, timeout=120)
     assert answer.status_code == 503
     assert answer.json()["error"]["type"] == "overloaded_error"
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, scripted
 
 SHARED = "x-blazar-single-flight"
@@ -28,7 +29,7 @@ def script(tmp_path: Path) -> Iterator[Server]:
 def ask(server: Server, text: str, key: str = "ann", timeout_s: float = 60, **more: Any) -> httpx.Response:
     body = {"model": "tiny", "messages": [{"role": "user", "content": text}], "temperature": 0, **more}
     headers = {"authorization": f"Bearer {key}-secret-0123456789"}
-    return httpx.post(f"{server.url}/v1/chat/completions", json=body, headers=headers, timeout=timeout_s)
+    return patient.post(f"{server.url}/v1/chat/completions", json=body, headers=headers, timeout=timeout_s)
 
 
 def asked(server: Server, text: str) -> int:
@@ -39,7 +40,7 @@ def asked(server: Server, text: str) -> int:
 
 def states(server: Server) -> list[str]:
     headers = {"authorization": "Bearer ann-secret-0123456789"}
-    rows = httpx.get(f"{server.url}/v1/requests?state=live", headers=headers).json()["data"]
+    rows = patient.get(f"{server.url}/v1/requests?state=live", headers=headers).json()["data"]
     return sorted(row["state"] for row in rows)
 
 
@@ -97,6 +98,6 @@ def test_tokens_are_the_keys_once(script: Server) -> None:
 
 
 def used(server: Server) -> int:
-    rows = httpx.get(f"{server.url}/api/keys", headers={"authorization": "Bearer ann-secret-0123456789"}).json()
+    rows = patient.get(f"{server.url}/api/keys", headers={"authorization": "Bearer ann-secret-0123456789"}).json()
     (row,) = [row for row in rows["keys"] if row["name"] == "ann"]
     return int(row["today"]["prompt_tokens"] + row["today"]["completion_tokens"])

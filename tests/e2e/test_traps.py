@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
@@ -29,13 +30,13 @@ CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_t
     ],
 )
 def test_traps_57_and_58_paths_that_base_urls_make(server: Server, path: str, body: dict[str, Any]) -> None:
-    answer = httpx.post(f"{server.url}{path}", json=body, timeout=120)
+    answer = patient.post(f"{server.url}{path}", json=body, timeout=120)
     assert answer.status_code == 200, answer.text
 
 
 @pytest.mark.parametrize("path", ["/v1/v1/models", "//v1/models", "/v1/models/", "//api/tags", "/api/tags/"])
 def test_traps_57_and_58_paths_of_lists(server: Server, path: str) -> None:
-    answer = httpx.get(f"{server.url}{path}", timeout=120)
+    answer = patient.get(f"{server.url}{path}", timeout=120)
     assert answer.status_code == 200
     assert "tiny" in answer.text
 
@@ -51,24 +52,24 @@ def test_traps_57_and_58_paths_of_lists(server: Server, path: str) -> None:
     ],
 )
 def test_trap_52_a_model_goes_by_either_word(server: Server, names: dict[str, Any]) -> None:
-    assert httpx.post(f"{server.url}/api/show", json=names, timeout=120).status_code == 200
+    assert patient.post(f"{server.url}/api/show", json=names, timeout=120).status_code == 200
     if names.get("model"):
-        assert httpx.post(f"{server.url}/api/chat", json={**names, "messages": []}, timeout=120).status_code == 200
+        assert patient.post(f"{server.url}/api/chat", json={**names, "messages": []}, timeout=120).status_code == 200
 
 
 @pytest.mark.parametrize("query", ["model=copy", "name=copy"])
 def test_trap_54_a_deletion_whose_body_a_proxy_took(server: Server, query: str) -> None:
-    made = httpx.post(f"{server.url}/api/copy", json={"source": "tiny", "destination": "copy"}, timeout=120)
+    made = patient.post(f"{server.url}/api/copy", json={"source": "tiny", "destination": "copy"}, timeout=120)
     assert made.status_code == 200, made.text
-    assert httpx.delete(f"{server.url}/api/delete?{query}", timeout=120).status_code == 200
-    assert httpx.post(f"{server.url}/api/show", json={"model": "copy"}, timeout=120).status_code == 404
-    assert httpx.delete(f"{server.url}/api/delete", timeout=120).status_code == 400
+    assert patient.delete(f"{server.url}/api/delete?{query}", timeout=120).status_code == 200
+    assert patient.post(f"{server.url}/api/show", json={"model": "copy"}, timeout=120).status_code == 404
+    assert patient.delete(f"{server.url}/api/delete", timeout=120).status_code == 400
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_trap_63_an_answer_that_fills_the_context_ends_by_length(server: Server, stream: bool) -> None:
     asked = {**CHAT, "max_tokens": None, "logit_bias": {"259": -100, "261": -100}, "stream": stream}
-    answer = httpx.post(f"{server.url}/v1/chat/completions", json=asked, timeout=60)
+    answer = patient.post(f"{server.url}/v1/chat/completions", json=asked, timeout=60)
     assert answer.status_code == 200, answer.text
     assert '"finish_reason":"length"' in answer.text.replace('": "', '":"')
 
@@ -98,7 +99,7 @@ def _converse(server: Server, names: str, turns: int, told: str, **more: Any) ->
     for _ in range(turns):
         for talk in talks.values():
             body = {"model": "tiny", "messages": talk, "max_tokens": 4, **more}
-            answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=60).json()
+            answer = patient.post(f"{server.url}/v1/chat/completions", json=body, timeout=60).json()
             usage = answer["usage"]
             shares.append(usage["prompt_tokens_details"]["cached_tokens"] / usage["prompt_tokens"])
             said = answer["choices"][0]["message"]["content"]

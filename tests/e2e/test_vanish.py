@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import httpx
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 
 # 200 ms on a machine that has nothing else to do; others share this one.
@@ -66,7 +66,7 @@ def slow(tmp_path: Path, tiny_slow: Path) -> object:
     with serving(
         tmp_path / "home", {"tiny": tiny_slow}, BLAZAR_ENGINE_SLOTS="2", BLAZAR_ENGINE_CONTEXT="8192"
     ) as running:
-        httpx.post(f"{running.url}/api/generate", json={"model": "tiny"}, timeout=60)
+        patient.post(f"{running.url}/api/generate", json={"model": "tiny"}, timeout=60)
         yield running
 
 
@@ -112,7 +112,7 @@ async def test_while_queued(slow: Server) -> None:
 
 
 async def test_while_loading(server: Server) -> None:
-    httpx.post(f"{server.url}/api/generate", json={"model": "tiny", "keep_alive": 0}, timeout=120)
+    patient.post(f"{server.url}/api/generate", json={"model": "tiny", "keep_alive": 0}, timeout=120)
     await until(lambda: not server.ps(), 10)
     _, writer = await ask(server, stream=True, tokens=8)
     await until(lambda: bool(server.ps()), 20)
@@ -153,11 +153,11 @@ async def test_a_thousand_leavers_leak_nothing(server: Server) -> None:
     for number in range(0, 1000, 20):
         await asyncio.gather(*(leaver(number + i) for i in range(20)))
     await until(lambda: idle(server), 20)
-    health = httpx.get(f"{server.url}/health").json()
+    health = patient.get(f"{server.url}/health").json()
     assert health["answers_in_flight"] == 0
     assert files() <= files_before + 8
     assert resident() <= resident_before + 6000, "kB"
-    answer = httpx.post(
+    answer = patient.post(
         f"{server.url}/v1/chat/completions",
         json={"model": "tiny", "messages": [{"role": "user", "content": "x"}], "max_tokens": 4},
         timeout=120,

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gguf
-import httpx
 import numpy as np
 import ollama
 import openai
 import pytest
 
+from tests.support import patient
 from tests.support.server import Server, serving
 from tests.support.tiny_model import write
 
@@ -48,9 +48,9 @@ def test_vectors_are_the_same_in_every_form_and_dialect(server: Server, client: 
     # The official package asks for base64 by itself and decodes it.
     default = client.embeddings.create(model=model, input=texts)
     assert np.allclose(np.array([row.embedding for row in default.data]), rows, atol=1e-5)
-    raw = httpx.post(f"{server.url}/v1/embeddings", json={"model": model, "input": "a fox"}).json()
+    raw = patient.post(f"{server.url}/v1/embeddings", json={"model": model, "input": "a fox"}).json()
     assert isinstance(raw["data"][0]["embedding"], list), "floats, unless base64 is asked for"
-    coded = httpx.post(
+    coded = patient.post(
         f"{server.url}/v1/embeddings", json={"model": model, "input": "a fox", "encoding_format": "base64"}
     ).json()
     assert np.allclose(np.frombuffer(base64.b64decode(coded["data"][0]["embedding"]), "<f4"), rows[0], atol=1e-5)
@@ -95,7 +95,7 @@ def test_the_input_that_is_too_long_is_named(client: openai.OpenAI) -> None:
     [([], "input"), (["a", ""], "input[1]"), (["a", {}], "input[1]"), ("", "input"), (["a", []], "input[1]")],
 )
 def test_wrong_inputs_are_named(server: Server, given: object, param: str) -> None:
-    answer = httpx.post(f"{server.url}/v1/embeddings", json={"model": "embedder", "input": given})
+    answer = patient.post(f"{server.url}/v1/embeddings", json={"model": "embedder", "input": given})
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
 
@@ -124,13 +124,13 @@ def test_ollama_cuts_what_is_too_long_unless_told_not_to(server: Server) -> None
 def test_documents_are_ranked(server: Server) -> None:
     asked = {"model": "ranker", "query": "fox", "documents": ["a", {"text": "fox fox"}, "c"], "return_documents": True}
     for route in ("/v1/rerank", "/v1/reranking", "/rerank", "/api/rerank"):
-        answer = httpx.post(server.url + route, json=asked).json()
+        answer = patient.post(server.url + route, json=asked).json()
         scores = [row["relevance_score"] for row in answer["results"]]
         assert scores == sorted(scores, reverse=True)
         assert {row["index"] for row in answer["results"]} == {0, 1, 2}
         assert all(row["document"]["text"] == ["a", "fox fox", "c"][row["index"]] for row in answer["results"])
         assert answer["usage"]["prompt_tokens"] > 0
-    top = httpx.post(f"{server.url}/v1/rerank", json=asked | {"top_n": 1}).json()["results"]
+    top = patient.post(f"{server.url}/v1/rerank", json=asked | {"top_n": 1}).json()["results"]
     assert [row["index"] for row in top] == [answer["results"][0]["index"]]
 
 
@@ -146,12 +146,12 @@ def test_documents_are_ranked(server: Server) -> None:
     ],
 )
 def test_a_model_says_what_it_cannot_do(server: Server, route: str, body: dict[str, object]) -> None:
-    answer = httpx.post(server.url + route, json=body)
+    answer = patient.post(server.url + route, json=body)
     assert answer.status_code == 400
     assert "does not" in answer.text
 
 
 def test_a_model_that_gives_vectors_is_loaded_and_unloaded_like_any(server: Server) -> None:
     for body, reason in (({}, "load"), ({"keep_alive": 0}, "unload")):
-        answer = httpx.post(f"{server.url}/api/generate", json={"model": "embedder", **body}, timeout=120)
+        answer = patient.post(f"{server.url}/api/generate", json={"model": "embedder", **body}, timeout=120)
         assert answer.json()["done_reason"] == reason, answer.text
