@@ -28,8 +28,6 @@ _PREFERRED = (
     "F32",
 )  # fmt: skip
 _EYES = ("F16", "BF16", "Q8_0", "F32")
-# What the library raises where the hub is away, or answers what no hub does.
-_LIBRARY_FAULTS = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError)
 _ASIDE = re.compile(r"mmproj|imatrix|\bvocab\b|mtp-", re.IGNORECASE)
 
 
@@ -102,7 +100,7 @@ def look_up(wanted: Reference, endpoint: str) -> Repository:
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else 0
         raise DownloadFailed(wanted.source, _meaning(status, bool(api.token)), status) from error
-    except _LIBRARY_FAULTS as error:
+    except _library_faults() as error:
         raise DownloadFailed(wanted.source, _fault(error)) from error
     choices, projectors = _models(files)
     if not choices:
@@ -136,7 +134,7 @@ def search(words: str, endpoint: str, limit: int) -> list[Found]:
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else 0
         raise DownloadFailed("The list of the hub", f"the hub answered {status}", status) from error
-    except _LIBRARY_FAULTS as error:
+    except _library_faults() as error:
         raise DownloadFailed("The list of the hub", _fault(error)) from error
     return found
 
@@ -207,6 +205,15 @@ def _bring(repository: Repository, file: Remote, means: Means) -> tuple[Path, st
             raise DownloadFailed(repository.source, reason, failed.answered) from failed
         raise
     return got.path, got.digest
+
+
+def _library_faults() -> tuple[type[Exception], ...]:
+    """What the library raises where the hub is away, or answers what no hub does."""
+    from huggingface_hub import errors  # noqa: PLC0415 (slow to import)
+
+    # The faults of the line are those of the HTTP library that it was built with.
+    line: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
+    return line, OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError
 
 
 def _fault(error: Exception) -> str:

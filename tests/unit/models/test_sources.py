@@ -359,3 +359,12 @@ def test_names_in_a_repository_cannot_leave_our_folder(
     else:
         assert Path(model.files[0]).is_relative_to(paths.models)
     assert not [path for path in paths.data.parent.rglob("evil*") if not path.is_relative_to(paths.models)]
+
+
+def test_a_hub_or_a_registry_that_is_away_is_told(paths: Paths) -> None:
+    away = Library(paths, Config(models=Models(registry="http://127.0.0.1:9", hub="http://127.0.0.1:9")))
+    for target in ("org/fox", "fox:1b"):
+        with pytest.raises(DownloadFailed, match="cannot be reached"):
+            away.pull(target)
+        with pytest.raises(DownloadFailed, match="cannot be reached"):
+            away.candidates(target)
