@@ -90,7 +90,9 @@ def server(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[Ser
 def judge(answer: httpx.Response, asked: object) -> None:
     """No fault of ours, and an error that a program can read."""
     said = f"{str(asked)[:600]} -> {answer.status_code} {answer.text[:600]}"
-    assert answer.status_code not in {500, 502, 504}, said
+    # Of a name that is not here, a registry is asked, and there is none.
+    away = answer.status_code == 502 and '"blazar_code":"DOWNLOAD_FAILED"' in answer.text
+    assert answer.status_code not in {500, 502, 504} or away, said
     assert "Traceback" not in answer.text, said
     if answer.status_code < 400 or not answer.content:
         return

@@ -41,6 +41,9 @@ class Server:
             "BLAZAR_HOME": str(home),
             "BLAZAR_SERVER_PORT": str(self.port),
             "NO_COLOR": "1",
+            # Nobody is there: a name that no test put anywhere is looked for on this machine only.
+            "BLAZAR_MODELS_REGISTRY": "http://127.0.0.1:9",
+            "BLAZAR_MODELS_HUB": "http://127.0.0.1:9",
             **env,
         }
         self.log = home / "serve.log"
