@@ -148,7 +148,7 @@ def test_metadata_and_licences(metadata: Message, names: list[str]) -> None:
     assert metadata["Version"] == version
     assert metadata["License-Expression"] == "MIT OR Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
-    assert metadata.get_all("Provides-Extra") == ["llamacpp"]
+    assert metadata.get_all("Provides-Extra") == ["llamacpp", "plot"]
     texts = {PurePosixPath(name).name for name in names if "/licenses/" in name}
     assert texts == {"LICENSE-MIT", "LICENSE-APACHE"}
 
