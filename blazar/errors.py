@@ -118,7 +118,8 @@ class KeyScopeForbidden(BlazarError):
     code, status, summary = "KEY_SCOPE_FORBIDDEN", 403, "the key may not use this model or route"
 
     def __init__(self, key: str, what: str) -> None:
-        super().__init__(f"The key '{key}' may not use {what}.")
+        who = f"The key '{key}'" if key else "A request without a key"
+        super().__init__(f"{who} may not use {what}.")
 
 
 class HostForbidden(BlazarError):

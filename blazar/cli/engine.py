@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from blazar.cli import output
 from blazar.cli.completions import Completed
-from blazar.cli.place import client, here
+from blazar.cli.place import client, here, owners
+from blazar.cli.progress import Steps
 from blazar.errors import BlazarError
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class _Tag(Completed):
 
 @click.group()
 def engine() -> None:
-    """List, install, update, choose and remove builds of engines. Models in memory keep theirs until they leave."""
+    """List, install, compile, choose and remove builds of engines. Models in memory keep theirs until they leave."""
 
 
 @engine.command("list")
@@ -77,6 +79,24 @@ def update(kind: str, version: str, channel: str, no_gate: bool) -> int:
     Both write with the smallest model that is here, in turn. Ends with 1 when the old one stays.
     """
     return int(not _do("update", kind=kind, version=version, channel=channel, gate=not no_gate).kept)
+
+
+@engine.command()
+@click.argument("source", default="")
+@click.option("--tag", default="", help="The build's name; otherwise it has its source's.")
+@click.option("-D", "options", multiple=True, metavar="NAME=VALUE", help="An option for CMake; repeatable.")
+@click.option("--no-gate", is_flag=True, help="Use it however slow it is.")
+def build(source: str, tag: str, options: tuple[str, ...], no_gate: bool) -> int:
+    """Compile llama.cpp from SOURCE for this machine, and use it unless it writes more than a tenth slower.
+
+    SOURCE is a folder, an archive (.tar.gz) or its address, or a release such as b11434; the newest release otherwise.
+    Where a compiler for this machine's GPUs is found (nvcc, hipcc, glslc), it is used. It takes some minutes; what
+    Ctrl-C breaks off is gone on with by the next call. CMake and Ninja are fetched as wheels where they are not there.
+    Ends with 1 when the build before stays in use.
+    """
+    if source and Path(source).exists():
+        source = str(Path(source).resolve())
+    return int(not _do("build", owner=True, source=source, tag=tag, options=options, gate=not no_gate).kept)
 
 
 @engine.command()
@@ -118,14 +138,13 @@ def _daemon() -> Client:
     return daemon(*here())
 
 
-def _do(action: str, **fields: object) -> EngineStep:
-    """Tell the steps, then what came of it."""
-    notes, said = output.notes(), ""
-    for step in _daemon().engine(action, **fields):
-        told = f"{step.status.capitalize()} {step.what}"
-        if step.what and told != said:
-            notes.line(told)
-            said = told
+def _do(action: str, *, owner: bool = False, **fields: object) -> EngineStep:
+    """Tell the steps, then what came of it. ``owner``: as who may read the daemon's files, whatever key is set."""
+    notes, daemon = output.notes(), _daemon()
+    with Steps(notes) as steps:
+        for step in (owners(here()[0]) or daemon if owner else daemon).engine(action, **fields):
+            if step.what:
+                steps(f"{step.status.capitalize()} {step.what}")
     for line in _told(action, step):
         notes.line(line)
     return step
@@ -135,11 +154,13 @@ def _told(action: str, step: EngineStep) -> Iterable[str]:
     if speeds := step.speeds:
         change = speeds.new / speeds.old - 1 if speeds.old else 0.0
         yield (f"With {speeds.model}: {speeds.new:.1f} tokens/s, {speeds.old:.1f} before ({change:+.0%}).")
-    if action == "update" and not step.kept:
-        yield f"It is slower: {step.tag} stays, and the new one is gone. To use it all the same: --no-gate"
-        return
+    if not step.kept:
+        gone = "" if step.note else ", and the new one is gone. To use it all the same: --no-gate"
+        yield f"It is slower: {step.tag} stays in use{gone}"
     if step.note:
         yield f"{step.note[:1].upper()}{step.note[1:]}."
+    if not step.kept:
+        return
     if action in ("rm", "prune"):
         yield f"Removed {', '.join(step.removed)}." if step.removed else "There is nothing to remove."
         return

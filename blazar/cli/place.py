@@ -36,6 +36,12 @@ def client(paths: Paths, config: Config) -> Client:
     return Client(address, os.environ.get("BLAZAR_API_KEY") or (record.secret if record else None) or None)
 
 
+def owners(paths: Paths) -> Client | None:
+    """A client of the daemon that runs here, as who may read its files, whatever key is set; if one runs."""
+    record = _record(paths)
+    return Client(url(record.host, record.port), record.secret) if record and record.secret else None
+
+
 def here() -> tuple[Paths, Config]:
     """The folders and the settings that the environment leads to."""
     paths = Paths.from_env()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ _PHASES = {
 }
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STEP = 10
+_PERCENT = re.compile(r"(\d+) %")
 _NARROW, _WIDE = 8, 24
 
 
@@ -79,6 +81,41 @@ class Bar:
         if progress.eta and progress.done:
             parts.append(f"{duration(progress.eta)} left")
         self._screen.line(", ".join(parts))
+
+
+class Steps:
+    """Shows what is done now, as text: on a terminal a line for each thing, redrawn as its percentage grows; elsewhere
+    a line for each thing and for each tenth of it. As a context it leaves the terminal clean.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._thing, self._tenth = "", -1
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.finish()
+
+    def __call__(self, text: str) -> None:
+        """Draw or say it, unless it was said."""
+        found = _PERCENT.search(text)
+        thing, tenth = _PERCENT.sub("", text), int(found[1]) // _STEP if found else 0
+        if self._screen.terminal:
+            if thing != self._thing:
+                self.finish()
+            columns = shutil.get_terminal_size().columns - 1
+            self._screen.write(f"\r{_cut(text, columns)}\x1b[K")
+        elif thing != self._thing or tenth > self._tenth:
+            self._screen.line(text)
+        self._thing, self._tenth = thing, tenth
+
+    def finish(self) -> None:
+        """What comes next begins on a line of its own."""
+        if self._thing and self._screen.terminal:
+            self._screen.line()
+        self._thing = ""
 
 
 def line(progress: Progress, columns: int, *, blocks: bool) -> str:

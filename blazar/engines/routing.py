@@ -13,7 +13,7 @@ from blazar.errors import ModelUnsupportedEngine
 if TYPE_CHECKING:
     from blazar.models.catalogue import Model
 
-_CHANNELS = ("local", "release", "pypi")
+_CHANNELS = ("local", "release", "pypi", "source")
 _CURES = {
     "gguf": "Install one: pip install 'blazar[llamacpp]', or blazar engine install llamacpp.",
 }
@@ -87,7 +87,9 @@ def explain(model: Model, builds: Sequence[Build], adapters: Sequence[Adapter], 
 
 
 def preferred(builds: Sequence[Build]) -> Build:
-    """Of builds of one kind the one that is used: the active one, else a local one, else a release."""
+    """Of builds of one kind the one that is used: the active one, else a local one, else a release, else a
+    wheel; one that was compiled here is used when that was asked for, and where there is no other.
+    """
     return min(builds, key=_rank)
 
 

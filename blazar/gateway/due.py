@@ -54,13 +54,21 @@ def identify(keys: Keys, context: Context) -> None:
     """Find out whose request it is, where keys are on. Raises Unauthorized."""
     if not keys.on or context.path in _OPEN:
         return
-    scheme, _, bearer = (context.header(b"authorization") or "").partition(" ")
-    secrets = (bearer.strip() if scheme.lower() == "bearer" else "", context.header(b"x-api-key") or "")
-    for secret in secrets:
+    for secret in _secrets(context):
         if secret and (key := keys.find(secret)) is not None:
             context.key = key
             return
     raise Unauthorized
+
+
+def is_owner(keys: Keys, context: Context) -> bool:
+    """Whether it comes from somebody who may read this installation's files, whether keys are on or not."""
+    return any(secret and keys.is_owner(secret) for secret in _secrets(context))
+
+
+def _secrets(context: Context) -> tuple[str, str]:
+    scheme, _, bearer = (context.header(b"authorization") or "").partition(" ")
+    return bearer.strip() if scheme.lower() == "bearer" else "", context.header(b"x-api-key") or ""
 
 
 class Scope:

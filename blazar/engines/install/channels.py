@@ -1,4 +1,4 @@
-"""Where builds of llama.cpp come from: a package here or in an environment of its own, a release, a path."""
+"""Where builds of llama.cpp come from: a package here or in an environment of its own, a release, source, a path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 KIND = "llamacpp"
 PACKAGE = "xllamacpp"
 LOCAL_TAG = "local"
-# What a build from a release has in its folder.
-RECORD = "release.json"
+# What a build that is no wheel has in its folder.
+RECORD = "build.json"
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -46,26 +46,26 @@ def candidates(options: Engine, paths: Paths) -> Iterator[Candidate]:
     """
     if options.llamacpp_path and options.llamacpp_channel in {"auto", "local"}:
         yield local(options.llamacpp_path)
-    if options.llamacpp_channel in {"auto", "release"}:
-        yield from releases(paths)
+    yield from (build for build in recorded(paths) if options.llamacpp_channel in {"auto", build.channel})
     if options.llamacpp_channel in {"auto", "pypi"}:
         yield from _wheels(paths)
 
 
 class Record(msgspec.Struct, frozen=True):
-    """Of a build from a release: its tag, and the program's path in its folder."""
+    """Of a build that was unpacked or compiled here: its tag, the program's path in its folder, where it came from."""
 
     tag: str
     program: str
+    channel: Literal["release", "source"] = "release"
 
 
-def releases(paths: Paths) -> Iterator[Candidate]:
-    """Builds from releases. One whose record or program is damaged is none."""
+def recorded(paths: Paths) -> Iterator[Candidate]:
+    """Builds from releases and from source. One whose record or program is damaged is none."""
     for path in sorted((paths.engines / KIND).glob(f"[!.]*/{RECORD}")):
         try:
             record = msgspec.json.decode(path.read_bytes(), type=Record)
             program = path.parent / record.program
-            yield Candidate(path.parent.name, "release", str(program), f"{program} {_stamp(program)}")
+            yield Candidate(path.parent.name, record.channel, str(program), f"{program} {_stamp(program)}")
         except (OSError, msgspec.DecodeError):
             continue
 

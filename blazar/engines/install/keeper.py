@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from blazar import hardware
-from blazar.engines.install import channels, pypi, release
+from blazar.engines.install import channels, folders, pypi, release, source
 from blazar.engines.install.builds import installed
 from blazar.engines.install.contest import Speeds, contest, trial
 from blazar.engines.routing import preferred
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from blazar.config.paths import Paths
     from blazar.config.schema import Config
     from blazar.engines.base import Build
+    from blazar.engines.install.source import Wanted
     from blazar.models.catalogue import Model
     from blazar.store.builds import BuildRows
 
@@ -55,7 +56,7 @@ class Keeper:
 
     def owned(self, tag: str) -> bool:
         """It is ours to remove."""
-        return pypi.owned(self._paths, tag)
+        return folders.owned(self._paths, tag)
 
     def use(self, tag: str) -> Outcome:
         """Use this one from now on. Raises NotFound."""
@@ -72,21 +73,26 @@ class Keeper:
             raise NotFound("earlier build to go back to")
         return self.use(max(earlier, key=lambda row: row.used_ns).tag)
 
-    def add(self, version: str, rival: Model | None, tell: Tell, *, gate: bool, channel: Channel = "auto") -> Outcome:
-        """Fetch a build (the newest where ``version`` is empty) from ``channel`` beside those that are there, have it
-        write with the model ``rival``, and use it from then on; with ``gate`` unless it writes slower than the one that
-        is used now. Without a model nothing is tried.
+    def add(
+        self,
+        version: str,
+        rival: Model | None,
+        tell: Tell,
+        *,
+        gate: bool,
+        channel: Channel = "auto",
+        wanted: Wanted | None = None,
+    ) -> Outcome:
+        """Fetch a build (the newest where ``version`` is empty) from ``channel``, or compile the one that is
+        ``wanted``, beside those that are there; have it write with the model ``rival``, and use it from then on; with
+        ``gate`` unless it writes slower than the one that is used now. Without a model nothing is tried.
 
         Raises as the channels' own ``install`` does; Conflict when it is installed already, ConfigError when it does
         not run. It is removed again then.
         """
         there = self.builds()
         before = {row.tag: row for row in self._rows.list(channels.KIND)}
-        if self._channel(channel, there) == "release":
-            index = self._options.llamacpp_releases
-            new = release.install(self._paths, self._rows, tell, index=index, version=version)
-        else:
-            new = pypi.install(self._paths, self._rows, tell, version=version, pip_args=self._pip_args)
+        new = self._new(version, channel, wanted, there, tell)
         if new.tag in {build.tag for build in there}:  # in the environment that Blazar runs in
             self._discard(new.tag)
             if new.tag in before:
@@ -96,8 +102,11 @@ class Keeper:
         try:
             speeds = self._try(rival, old if gate else None, new, tell)
             if speeds is not None and speeds.slower and old is not None:
-                self._discard(new.tag)
-                return Outcome(tag=old.tag, before=old.tag, kept=False, speeds=speeds)
+                if wanted is None:
+                    self._discard(new.tag)
+                    return Outcome(tag=old.tag, before=old.tag, kept=False, speeds=speeds)
+                note = f"it took long to compile, and so it is kept: blazar engine use {new.tag}, or rm"
+                return Outcome(tag=old.tag, before=old.tag, kept=False, speeds=speeds, note=note)
             # What was used is written down, so that there is a way back to it.
             if old is not None and not old.active:
                 self._rows.activate(channels.KIND, old.tag, time.time_ns())
@@ -107,6 +116,16 @@ class Keeper:
             raise
         note = "" if rival is not None else "it was not tried: that takes a model that writes, and memory for two of it"
         return Outcome(tag=new.tag, before=old.tag if old else "", speeds=speeds, note=note)
+
+    def _new(
+        self, version: str, channel: Channel, wanted: Wanted | None, there: tuple[Build, ...], tell: Tell
+    ) -> Build:
+        index = self._options.llamacpp_releases
+        if wanted is not None:
+            return source.install(self._paths, self._rows, tell, wanted=wanted, index=index, pip_args=self._pip_args)
+        if self._channel(channel, there) == "release":
+            return release.install(self._paths, self._rows, tell, index=index, version=version)
+        return pypi.install(self._paths, self._rows, tell, version=version, pip_args=self._pip_args)
 
     @staticmethod
     def _channel(wanted: Channel, there: tuple[Build, ...]) -> Channel:
@@ -148,7 +167,9 @@ class Keeper:
         return Outcome(tag=used, removed=(build.tag,))
 
     def prune(self, in_use: InUse) -> Outcome:
-        """Let all go that are ours, neither used nor the way back, and run nothing."""
+        """Let all go that are ours, neither used nor the way back, and run nothing; and what work that was broken off
+        left.
+        """
         used = self._used()
         rows = [row for row in self._rows.list(channels.KIND) if row.tag != used and row.used_ns]
         back = max(rows, key=lambda row: row.used_ns).tag if rows else ""
@@ -156,7 +177,7 @@ class Keeper:
         old = [tag for tag in old if self.owned(tag)]
         for tag in old:
             self._discard(tag)
-        return Outcome(tag=used, removed=tuple(old))
+        return Outcome(tag=used, removed=(*old, *folders.sweep(self._paths)))
 
     def _used(self) -> str:
         found = self.builds()
@@ -172,4 +193,4 @@ class Keeper:
 
     def _discard(self, tag: str) -> None:
         self._rows.delete(channels.KIND, tag)
-        pypi.discard(self._paths, tag)
+        folders.discard(self._paths, tag)

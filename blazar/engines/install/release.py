@@ -12,7 +12,6 @@ import platform
 import re
 import shutil
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -22,9 +21,9 @@ import msgspec
 
 from blazar import hardware
 from blazar.engines.base import Build
-from blazar.engines.install.builds import build_of, probe, row_of
-from blazar.engines.install.channels import KIND, RECORD, Record, releases
-from blazar.errors import Conflict, DownloadFailed
+from blazar.engines.install import folders
+from blazar.engines.install.channels import RECORD, Record
+from blazar.errors import DownloadFailed
 from blazar.models import lock, web
 from blazar.models.files import ensure_room, full_disk_told
 from blazar.models.progress import Progress
@@ -61,10 +60,11 @@ class Asset(msgspec.Struct, frozen=True):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """One release with its archives."""
+    """One release with its archives; ``tarball_url`` is the address of its source."""
 
     tag_name: str
     assets: tuple[Asset, ...] = ()
+    tarball_url: str = ""
 
 
 def install(paths: Paths, rows: BuildRows, tell: Callable[[str], None], *, index: str, version: str = "") -> Build:
@@ -75,25 +75,18 @@ def install(paths: Paths, rows: BuildRows, tell: Callable[[str], None], *, index
     answer.
     """
     tell(f"the list of releases{f' ({version})' if version else ''}")
-    release = _find(index.rstrip("/"), version)
+    release = find(index, version)
     chosen = pick(release, platform.system(), platform.machine(), hardware.gpus())
     tag = _tag(chosen[0])
-    home = paths.engines / KIND
-    if (home / tag).exists():
-        raise Conflict(f"The build {tag} of llama.cpp is installed already.")
-    shelf = home / f".fetch-{tag}"
+    folders.ensure_new(paths, tag)
+    shelf = folders.home(paths) / f".fetch-{tag}"
     with lock.held(shelf.with_suffix(".lock"), lambda pid: tell(f"for process {pid} to fetch {tag}")):
         archives = [_fetch(asset, shelf, tell) for asset in chosen]
-        _unpack(archives, home / tag, tag)
+        with folders.growing(paths) as beside:
+            _unpack(archives, beside, tag)
+            build = folders.settle(paths, rows, beside, tag)
         shutil.rmtree(shelf, ignore_errors=True)
-    try:
-        found = next(candidate for candidate in releases(paths) if candidate.tag == tag)
-        row = row_of(probe(found.build()), active=False)
-    except BaseException:
-        shutil.rmtree(home / tag, ignore_errors=True)
-        raise
-    rows.put(row)
-    return build_of(row)
+    return build
 
 
 def pick(release: Release, system: str, arch: str, gpus: Iterable[Gpu]) -> tuple[Asset, ...]:
@@ -129,7 +122,9 @@ def _runs(version: tuple[int, ...], gpus: Sequence[Gpu]) -> bool:
     return needs is not None and any(not driver.isdigit() or int(driver) >= needs for driver in drivers)
 
 
-def _find(index: str, version: str) -> Release:
+def find(index: str, version: str) -> Release:
+    """The release ``version`` of the list at ``index``, or its newest that holds builds. Raises DownloadFailed."""
+    index = index.rstrip("/")
     if version:
         try:
             found: Release = web.json(f"{index}/tags/{version}", Release)
@@ -163,29 +158,24 @@ def _fetch(asset: Asset, shelf: Path, tell: Callable[[str], None]) -> Path:
     return download(asset.browser_download_url, shelf, asset.name, listener, sha256=digest[1]).path
 
 
-def _unpack(archives: Sequence[Path], target: Path, tag: str) -> None:
-    """All archives into one folder, which has its name only when it is whole. Nothing leads out of it."""
-    beside = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
-    try:
-        with full_disk_told(beside, tag, lambda: 0):
-            for archive in archives:
-                _extract(archive, beside)
-            programs = [path for path in beside.rglob(_PROGRAM) if path.is_file() and not path.is_symlink()]
-            if len(programs) != 1:
-                raise DownloadFailed(archives[0].name, f"it holds {len(programs) or 'no'} {_PROGRAM}")
-            folder = programs[0].parent
-            for other in beside.rglob("*"):  # the runtime's own folder: its libraries belong beside the program
-                if ".so" in other.name and other.parent != folder and not (folder / other.name).exists():
-                    other.rename(folder / other.name)
-            record = Record(tag=tag, program=str(programs[0].relative_to(beside)))
-            (beside / RECORD).write_bytes(msgspec.json.encode(record))
-        beside.rename(target)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
+def _unpack(archives: Sequence[Path], beside: Path, tag: str) -> None:
+    """All archives into one folder. Nothing leads out of it."""
+    with full_disk_told(beside, tag, lambda: 0):
+        for archive in archives:
+            extract(archive, beside)
+        programs = [path for path in beside.rglob(_PROGRAM) if path.is_file() and not path.is_symlink()]
+        if len(programs) != 1:
+            raise DownloadFailed(archives[0].name, f"it holds {len(programs) or 'no'} {_PROGRAM}")
+        folder = programs[0].parent
+        for other in beside.rglob("*"):  # the runtime's own folder: its libraries belong beside the program
+            if ".so" in other.name and other.parent != folder and not (folder / other.name).exists():
+                other.rename(folder / other.name)
+        record = Record(tag=tag, program=str(programs[0].relative_to(beside)))
+        (beside / RECORD).write_bytes(msgspec.json.encode(record))
 
 
-def _extract(archive: Path, into: Path) -> None:
+def extract(archive: Path, into: Path) -> None:
+    """Unpack a ``.tar.gz``, following nothing out of ``into``. Raises DownloadFailed, InsufficientStorage."""
     if not hasattr(tarfile, "data_filter"):
         raise DownloadFailed(archive.name, "this Python cannot unpack it safely; 3.11.4 and newer can")
     try:

@@ -10,10 +10,12 @@ import msgspec
 
 from blazar.engines.install.contest import opponent
 from blazar.engines.install.keeper import Channel
-from blazar.errors import BadRequest
+from blazar.engines.install.source import Wanted
+from blazar.errors import BadRequest, KeyScopeForbidden
 from blazar.gateway.body import typed, whole
+from blazar.gateway.due import is_owner
 from blazar.gateway.work import NDJSON, Work
-from blazar.models.progress import Listener, Progress
+from blazar.models.progress import Listener, Phase, Progress
 
 if TYPE_CHECKING:
     from falcon.asgi import Request, Response
@@ -24,16 +26,19 @@ if TYPE_CHECKING:
 
 
 class _Asked(msgspec.Struct):
-    """``tag`` names a build for ``use`` and ``rm``; ``version`` is for ``install`` and ``update``, empty for the
-    newest. Without ``gate`` a new build is used however slow it is.
+    """``tag`` names a build for ``use`` and ``rm``, and the one that ``build`` makes; ``version`` is for ``install``
+    and ``update``, empty for the newest. Without ``gate`` a new build is used however slow it is. ``source`` and
+    ``options`` are for ``build``, as :class:`Wanted` has them.
     """
 
-    action: Literal["install", "update", "use", "rollback", "rm", "prune"]
+    action: Literal["install", "update", "build", "use", "rollback", "rm", "prune"]
     kind: str = "llamacpp"
     tag: str = ""
     version: str = ""
     channel: Channel = "auto"
     gate: bool = True
+    source: str = ""
+    options: tuple[str, ...] = ()
 
 
 class Engines:
@@ -71,6 +76,12 @@ class Engines:
         if asked.action in ("use", "rm") and not asked.tag:
             raise BadRequest("Say which build: its tag.", param="tag")
         context = req.scope["blazar"]
+        if asked.action == "build" and not is_owner(self._node.keys, context):
+            raise KeyScopeForbidden(
+                context.key.name if context.key else "",
+                "the compiler: what is compiled here runs here, so it takes who may read this installation's files "
+                "(blazar engine build, on this machine, without BLAZAR_API_KEY)",
+            )
         context.watch_client()
         work = Work(self._node, self._job(asked), context.trace)
         context.finally_do(work.stop)
@@ -86,7 +97,8 @@ class Engines:
 
         def run(listener: Listener) -> Outcome:
             def tell(what: str) -> None:
-                listener(Progress("test" if " with " in what else "download", what))
+                phase: Phase = "test" if " with " in what else "unpack" if asked.action == "build" else "download"
+                listener(Progress(phase, what))
 
             return _run(keeper, asked, in_use, opponent(models), tell)
 
@@ -104,6 +116,9 @@ def _run(keeper: Keeper, asked: _Asked, in_use: InUse, rival: Model | None, tell
         case "install" | "update":
             gate = asked.gate and asked.action == "update"
             return keeper.add(asked.version, rival, tell, gate=gate, channel=asked.channel)
+        case "build":
+            wanted = Wanted(asked.source, asked.tag, asked.options)
+            return keeper.add("", rival, tell, gate=asked.gate, wanted=wanted)
         case "use":
             return keeper.use(asked.tag)
         case "rollback":
@@ -114,5 +129,8 @@ def _run(keeper: Keeper, asked: _Asked, in_use: InUse, rival: Model | None, tell
             return keeper.prune(in_use)
 
 
+_DOING = {"test": "measuring", "unpack": "building"}
+
+
 def _step(step: Progress) -> dict[str, object]:
-    return {"status": "measuring" if step.phase == "test" else "fetching", "what": step.what}
+    return {"status": _DOING.get(step.phase, "fetching"), "what": step.what}

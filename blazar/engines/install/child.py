@@ -1,0 +1,57 @@
+"""A program that takes long and is no engine: pip, cmake. It ends with whoever waits for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO
+
+Tell = Callable[[str], None]
+_LOOK_S = 0.2
+_LAST_BYTES = 4096
+_LAST_WORDS = 3
+
+
+class Failed(Exception):
+    """It ended with another code than 0; ``said`` are its last lines."""
+
+    def __init__(self, program: str, code: int, said: str) -> None:
+        super().__init__(f"{program} ended with code {code}: {said}")
+
+
+def run(
+    program: str,
+    argv: Sequence[str],
+    tell: Tell,
+    what: str | Callable[[str], str],
+    *,
+    env: Mapping[str, str] | None = None,
+) -> None:
+    """To its end, or to an exception out of ``tell``, which is called again and again meanwhile, with ``what`` or with
+    what that makes of the newest words. Raises Failed, which names ``program``.
+    """
+    with tempfile.TemporaryFile("w+b") as words:
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=words, stderr=subprocess.STDOUT, start_new_session=True, env=env
+        )
+        try:
+            while (code := child.poll()) is None:
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(_LOOK_S)
+                tell(what if isinstance(what, str) else what(_newest(words)))
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        if code:
+            raise Failed(program, code, " | ".join(_newest(words).strip().splitlines()[-_LAST_WORDS:]))
+
+
+def _newest(words: IO[bytes]) -> str:
+    """Read at a place of its own: the child writes where the file's own mark stands."""
+    size = os.fstat(words.fileno()).st_size
+    return os.pread(words.fileno(), _LAST_BYTES, max(0, size - _LAST_BYTES)).decode(errors="replace")
