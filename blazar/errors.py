@@ -23,9 +23,7 @@ class BlazarError(Exception):
 
     def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
-        self.message = message
-        self.param = param
-        self.retry_after = retry_after
+        self.message, self.param, self.retry_after = message, param, retry_after
 
 
 class KeysOff(BlazarError):
@@ -381,8 +379,7 @@ class StoreUnusable(BlazarError):
 
     def __init__(self, path: object, reason: str) -> None:
         super().__init__(f"The database {path} cannot be used: {reason}.")
-        self.path = str(path)
-        self.reason = reason
+        self.path, self.reason = str(path), reason
 
 
 class NoModelInside(BlazarError):
@@ -393,8 +390,13 @@ class NoModelInside(BlazarError):
     def __init__(self, source: str, reason: str, holds: Sequence[str] = ()) -> None:
         inside = f" It holds {', '.join(holds)}." if holds else ""
         super().__init__(f"{source} {reason}.{inside}")
-        self.source = source
-        self.holds = tuple(holds)
+        self.source, self.holds = source, tuple(holds)
+
+
+class ToolFailed(BlazarError):
+    """A compiler or an engine's tool failed, or what it made is not good enough; the sentence says which."""
+
+    code, status, summary = "TOOL_FAILED", 422, "a compiler or an engine's tool failed, or made what is not good enough"
 
 
 class DownloadFailed(BlazarError):
@@ -404,8 +406,7 @@ class DownloadFailed(BlazarError):
 
     def __init__(self, what: str, reason: str, answered: int = 0) -> None:
         super().__init__(f"{what} could not be fetched: {reason}.")
-        self.what, self.answered = what, answered
-        self.reason = reason
+        self.what, self.reason, self.answered = what, reason, answered
 
 
 class InsufficientStorage(BlazarError):

@@ -21,11 +21,14 @@ from blazar.client.types import (
     Fit,
     Health,
     Installed,
+    QuantizeStep,
     Running,
+    Step,
 )
 from blazar.errors import BadGateway
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Step)
 
 _CONNECT_S = 5.0
 _ANSWER_S = 30.0
@@ -130,18 +133,24 @@ class Client:
 
     def engine(self, action: str, **fields: Any) -> Iterator[EngineStep]:
         """Work on builds; its steps as they come, the last with what came of it. Leaving the iterator ends the work."""
+        return self._work("/api/engines", {"action": action, **fields}, EngineStep)
+
+    def quantize(self, model: str, type_: str, **fields: Any) -> Iterator[QuantizeStep]:
+        """Make a smaller model; its steps as they come, the last with what came of it. Leaving the iterator ends it."""
+        return self._work("/api/quantize", {"model": model, "type": type_, **fields}, QuantizeStep)
+
+    def _work(self, path: str, body: dict[str, Any], kind: type[S]) -> Iterator[S]:
         exchange = Exchange(self._address)
         try:
-            self._send(exchange, "POST", "/api/engines", {"action": action, **fields}, timeout=None)
-            step = EngineStep()
-            while step.status != "success":
-                line = exchange.line()
-                if not line:
-                    raise exchange.broken()
-                step = msgspec.json.decode(line, type=EngineStep)
+            self._send(exchange, "POST", path, body, timeout=None)
+            while line := exchange.line():
+                step = msgspec.json.decode(line, type=kind)
                 if step.error is not None:
                     raise rebuilt(step.blazar_code, step.error)
                 yield step
+                if step.status == "success":
+                    return
+            raise exchange.broken()
         finally:
             exchange.close()
 

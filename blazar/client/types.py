@@ -148,19 +148,34 @@ class Speeds(msgspec.Struct, frozen=True):
     new: float = 0
 
 
-class EngineStep(msgspec.Struct, frozen=True):
-    """A line about work on builds; the last one, of status ``success``, says what came of it."""
+class Step(msgspec.Struct, frozen=True):
+    """A line about long work: what is done now, or of status ``success``: that it is done."""
 
     status: str = ""
     what: str = ""
     error: str | None = None
     blazar_code: str = ""
+
+
+class EngineStep(Step, frozen=True):
+    """About builds; the last one says what came of it."""
+
     tag: str = ""
     before: str = ""
     kept: bool = True
     speeds: Speeds | None = None
     note: str = ""
     removed: tuple[str, ...] = ()
+
+
+class QuantizeStep(Step, frozen=True):
+    """About a smaller model; the last one says what came of it. Perplexities are 0 where they were not measured."""
+
+    model: str = ""
+    size: int = 0
+    before_size: int = 0
+    perplexity: float = 0
+    before_perplexity: float = 0
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -46,7 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     prompt that are decoded in one go; ``gpu_layers`` -1 means as many as fit, and ``parts`` how many of them each of
     ``devices`` (ids of GPUs, none: any) has; ``embeds``: a model that generates gives
     vectors too; ``projector``: the file that lets it see, or nothing; ``sleep_s``: seconds without work after which the
-    engine lets go of the model and keeps running, 0 for never; ``saves``: the folder for what slots hold, or nothing.
+    engine lets go of the model and keeps running, 0 for never; ``saves``: the folder for what slots hold, or
+    nothing; ``adapters``: files that are put on the weights, and how strongly each counts.
     """
 
     context: int
@@ -62,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     projector: str = ""
     sleep_s: int = 0
     saves: str = ""
+    adapters: tuple[tuple[str, float], ...] = ()
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):

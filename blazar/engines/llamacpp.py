@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blazar.engines.base import TOLD, Address, Build, Failure, LaunchPlan, Settings
+from blazar.errors import ModelUnsupportedEngine
 
 if TYPE_CHECKING:
     from blazar.models.catalogue import Model
 
 SHIM = Path(__file__).with_name("llamacpp_child.py")
 _PING_S = 5
+_ADAPTERS = "--lora-scaled"
 _MICRO_BATCH = 512
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "TMPDIR")
 _KEPT_PREFIXES = ("CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "VK_", "GGML_", "OMP_")
@@ -92,6 +94,13 @@ class LlamaCpp:
         """The launch line. Every option that matters is given, so that no file on the machine can set it otherwise."""
         # The engine reads a comma as the start of a second name.
         alias = model.name.replace(",", "_")
+        if settings.adapters and build.flags and _ADAPTERS not in build.flags:
+            # Without its adapters it would be another model.
+            raise ModelUnsupportedEngine(
+                model.name,
+                f"the build {build.tag} puts no adapters on models",
+                "A newer one does: blazar engine update",
+            )
         wanted = [("--model", model.files[0]), ("--alias", alias), *_where(address)]
         wanted += [*_size(model, settings), *_batch(model, settings), *_talents(model, settings), *_conduct(settings)]
         known = [option for option in wanted if not build.flags or option[0] in build.flags]
@@ -183,6 +192,8 @@ def _talents(model: Model, settings: Settings) -> list[tuple[str, ...]]:
         options += [("--embeddings",), ("--pooling", "last")]
     if settings.projector:
         options += [("--mmproj", settings.projector)]
+    if settings.adapters:
+        options += [(_ADAPTERS, ",".join(f"{path}:{scale:g}" for path, scale in settings.adapters))]
     return options
 
 

@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-ctv", "--cache-type-v", default="f16")
     parser.add_argument("-cram", "--cache-ram", type=int, default=0)
     parser.add_argument("-mm", "--mmproj", default="")
+    parser.add_argument("--lora-scaled", type=_scaled, default=[])
     parser.add_argument("--embeddings", action="store_true")
     parser.add_argument("--pooling", choices=("none", "mean", "cls", "last", "rank"), default="")
     parser.add_argument("--metrics", action="store_true")
@@ -103,9 +104,22 @@ def _params(module: Any, options: argparse.Namespace) -> Any:
     params.sleep_idle_seconds = options.sleep_idle_seconds
     if options.mmproj:
         params.mmproj.path = options.mmproj
+    if options.lora_scaled:
+        params.lora_adapters = [_adapter(module, path, scale) for path, scale in options.lora_scaled]
     if options.slot_save_path:
         params.slot_save_path = options.slot_save_path.rstrip("/") + "/"
     return params
+
+
+def _scaled(text: str) -> list[tuple[str, float]]:
+    pairs = (item.rpartition(":") for item in text.split(","))
+    return [(path, float(scale)) for path, _, scale in pairs]
+
+
+def _adapter(module: Any, path: str, scale: float) -> Any:
+    adapter = module.CommonAdapterLoraInfo()
+    adapter.path, adapter.scale = path, scale
+    return adapter
 
 
 def _shares(text: str) -> list[float]:

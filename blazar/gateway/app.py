@@ -31,6 +31,7 @@ from blazar.gateway.control.explain import Explain
 from blazar.gateway.control.fit import Fit
 from blazar.gateway.control.health import Errors, Health
 from blazar.gateway.control.keys import ApiKeys, RotateKey
+from blazar.gateway.control.quantize import Quantize
 from blazar.gateway.control.requests import CancelRequest, OneRequest, Requests
 from blazar.gateway.control.residency import Evict, Reset, Warm
 from blazar.gateway.control.sessions import Session, Sessions
@@ -122,6 +123,7 @@ def routes(node: Node, register: Register) -> dict[str, Any]:
         "/api/explain": Explain(node),
         "/api/fit": Fit(node),
         "/api/engines": Engines(node),
+        "/api/quantize": Quantize(node),
         "/api/reset": Reset(node),
         "/api/session": Session(node),
         "/api/sessions": Sessions(node),

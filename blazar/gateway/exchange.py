@@ -136,9 +136,13 @@ def runs(node: Node, model: Model) -> Model:
             origin = node.catalogue.find(base)
         except ModelNotFound:
             return model
-        if (origin.digest, origin.projector) == (model.digest, model.projector):
+        if _made_of(origin) == _made_of(model):
             return origin
     return model
+
+
+def _made_of(model: Model) -> tuple[object, ...]:
+    return model.digest, model.projector, overlay.adapters(model.overlay)
 
 
 def _dress(inbound: _native.Inbound, model: Model) -> None:

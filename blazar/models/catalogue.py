@@ -11,6 +11,7 @@ from blazar.clock import Clock, SystemClock
 from blazar.errors import BadRequest, Conflict, ModelNotFound
 from blazar.models import header, reference
 from blazar.models.header import Header
+from blazar.models.overlay import adapters
 from blazar.models.reference import fold, source_key
 from blazar.store.models import ModelRow as Model
 
@@ -76,7 +77,12 @@ class Catalogue:
 
     def missing(self, model: Model) -> bool:
         """A file of it is not where it was."""
-        return not all(Path(path).is_file() for path in model.files)
+        return bool(self.lost(model))
+
+    def lost(self, model: Model) -> str:
+        """The first of its files that is not where it was, if any."""
+        files = (*model.files, *(one.path for one in adapters(model.overlay)))
+        return next((path for path in files if not Path(path).is_file()), "")
 
     def add(self, model: Model) -> Model:
         """Keep it. Raises Conflict when another model has the name."""
@@ -96,7 +102,9 @@ class Catalogue:
             if not model.owned:
                 return ()
             files = (*model.files, *((model.projector,) if model.projector else ()))
-            return tuple(Path(path) for path in files if not self._store.models.users_of(path))
+            unused = {path for path in files if not self._store.models.users_of(path)}
+            worn = {one.path for row in self._store.models.list() for one in adapters(row.overlay)}
+            return tuple(map(Path, unused | {one.path for one in adapters(model.overlay)} - worn))
 
     def free_name(self, wanted: str) -> str:
         """``wanted``, or with a number where that is taken."""
@@ -135,8 +143,17 @@ class Catalogue:
         for model in self._models:
             if fold(model.name) == wanted:
                 return model
+        base, plus, variant = wanted.partition("+")
+        if plus:  # the base by any of its names
+            wanted = fold(f"{self._look(base).name.removesuffix(':latest')}+{variant}")
+            for model in self._models:
+                if fold(model.name) == wanted:
+                    return model
+            raise ModelNotFound(name, list(self._near(wanted)))
         same = list(self._from(name))
-        same = same or [model for model in self._models if reference.base(model.name).lower() == wanted]
+        same = same or [
+            model for model in self._models if "+" not in model.name and reference.base(model.name).lower() == wanted
+        ]
         if len(same) == 1:
             return same[0]
         if same:

@@ -6,7 +6,8 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,15 @@ import msgspec
 from blazar import store
 from blazar.errors import BadModelFile, BadRequest, Conflict, ModelNotFound
 from blazar.hardware import machine
-from blazar.models import checkpoints, header, lock, modelfile, reference
+from blazar.models import checkpoints, header, lock, lora, modelfile, partials, reference
 from blazar.models import overlay as overlays
 from blazar.models.adopt import Held
 from blazar.models.blobs import Blobs
 from blazar.models.catalogue import Catalogue, Model
 from blazar.models.files import place, sha256_of
-from blazar.models.ledger import brought
-from blazar.models.overlay import Overlay
+from blazar.models.overlay import Lora, Overlay
 from blazar.models.pace import Pace
+from blazar.models.partials import Partial
 from blazar.models.progress import Listener, Progress, ignore
 from blazar.models.reference import Reference
 from blazar.models.sources import Fetched, Means, file
@@ -36,17 +37,7 @@ if TYPE_CHECKING:
     from blazar.models.sources.peek import Candidate
 
 _STAGING = ".partial"
-_ORIGIN = "origin"
 _BLOBS = ".uploads"
-
-
-class Partial(msgspec.Struct, frozen=True):
-    """A pull that was not finished: where it comes from, and how many bytes are here."""
-
-    name: str
-    source: str
-    size: int
-    folder: Path
 
 
 class Library:
@@ -93,9 +84,9 @@ class Library:
             if (here := self._catalogue.from_source(wanted.source)) is not None:
                 return here
             staging.mkdir(parents=True, exist_ok=True)
-            (staging / _ORIGIN).write_text(wanted.source)
+            (staging / partials.ORIGIN).write_text(wanted.source)
             fetched = self._fetch(wanted, staging, progress)
-            model = self._keep(wanted.source, fetched)
+            model = self.keep(wanted.source, fetched)
             shutil.rmtree(staging, ignore_errors=True)
         progress(Progress("done", model.name, model.size, model.size))
         return model
@@ -193,9 +184,7 @@ class Library:
     def copy(self, name: str, new: str) -> Model:
         """A second name for a model, at no cost in space. Raises ModelNotFound, Conflict."""
         model = self.show(name)
-        reference.check_name(new)
-        if (same := self._named(new)) is not None:
-            raise Conflict(f"There is a model named '{same.name}' already.")
+        self.ensure_free(reference.check_name(new))
         files = tuple(Path(path) for path in model.files)
         folder = self._folder_for(new, [one.name for one in files])
         linked = file.link(files, folder) if model.owned else None
@@ -226,12 +215,34 @@ class Library:
         changed = msgspec.structs.replace(model, projector=projector, capabilities=talents, modified_ns=time.time_ns())
         return self._catalogue.add(changed)
 
-    def derive(self, name: str, base: str, overlay: Overlay) -> Model:
-        """A model of ``base``'s files that behaves as ``overlay`` says, at no cost in space; an earlier one of the name
-        is replaced. Raises ModelNotFound, BadRequest.
+    def variant(self, name: str, path: Path, scale: float = 1.0, label: str = "") -> Model:
+        """The model with the adapter in ``path`` put on it, named ``MODEL+LABEL``, at no cost in space; the model stays
+        as it is. Raises ModelNotFound, BadModelFile, BadRequest, Conflict.
+        """
+        base = self.show(name)
+        own = lora.name_of(base, label or path.stem)
+        self.ensure_free(own)
+        whole = overlays.read(base.overlay)
+        whole.base = whole.base or base.name
+        whole.adapters = (*whole.adapters, self._worn(base, path, scale))
+        now = time.time_ns()
+        row = msgspec.structs.replace(
+            base,
+            name=own,
+            source=f"adapter:{path.absolute()}",
+            overlay=overlays.write(whole),
+            added_ns=now,
+            modified_ns=now,
+        )
+        return self._catalogue.add(row)
+
+    def derive(self, name: str, base: str, overlay: Overlay, adapters: Sequence[Path] = ()) -> Model:
+        """A model of ``base``'s files that behaves as ``overlay`` says, with ``adapters`` put on it, at no cost in
+        space; an earlier one of the name is replaced. Raises ModelNotFound, BadRequest, BadModelFile.
         """
         reference.check_name(name)
         origin = self.show(base)
+        overlay.adapters = tuple(self._worn(origin, path) for path in adapters)
         whole = overlay.over(overlays.read(origin.overlay))
         whole.base = overlays.read(origin.overlay).base or origin.name
         if (same := self._named(name)) is not None and same.name == origin.name:
@@ -263,32 +274,27 @@ class Library:
                 base = self.pull(told.base, progress)
         own = self._catalogue.header(base).chat_template or ""
         told.overlay.template = overlays.checked_template(told.overlay.template, own)
-        return self.derive(name, base.name, told.overlay), told.idle
+        worn = [folder / Path(one).expanduser() for one in told.adapters]
+        return self.derive(name, base.name, told.overlay, worn), told.idle
 
     def from_blobs(self, name: str, files: dict[str, str], overlay: Overlay, progress: Listener = ignore) -> Model:
         """A model of uploaded files (names and digests). Raises BadRequest, NotFound, BadModelFile, Conflict."""
         reference.check_name(name)
         if not files or not all(file.lower().endswith(".gguf") for file in files):
             raise BadRequest("Models are made of GGUF files here; convert this one first.", param="files")
-        staging = self._staging(f"create:{name}")
-        with lock.held(staging.with_suffix(".lock"), lambda _: None):
-            shutil.rmtree(staging, ignore_errors=True)
-            staging.mkdir(parents=True)
-            try:
-                for file_name, digest in files.items():
-                    os.link(self.blobs.find(digest), staging / Path(file_name).name)
-                if (same := self._named(name)) is not None:
-                    self.remove(same.name)
-                names = sorted(Path(file_name).name for file_name in files)
-                eyes = [one for one in names if header.read(staging / one).kind == "mmproj"]
-                first = next((one for one in names if one not in eyes), None)
-                if first is None:
-                    raise BadRequest("There is a projector and no model among the files.", param="files")
-                model = self.import_(staging / first, name, progress=progress)
-                if eyes:
-                    model = self.attach(name, staging / eyes[0])
-            finally:
-                shutil.rmtree(staging, ignore_errors=True)
+        with self.making(f"create:{name}", lambda: None) as staging:
+            for file_name, digest in files.items():
+                os.link(self.blobs.find(digest), staging / Path(file_name).name)
+            if (same := self._named(name)) is not None:
+                self.remove(same.name)
+            names = sorted(Path(file_name).name for file_name in files)
+            eyes = [one for one in names if header.read(staging / one).kind == "mmproj"]
+            first = next((one for one in names if one not in eyes), None)
+            if first is None:
+                raise BadRequest("There is a projector and no model among the files.", param="files")
+            model = self.import_(staging / first, name, progress=progress)
+            if eyes:
+                model = self.attach(name, staging / eyes[0])
         for digest in files.values():
             self.blobs.path(digest).unlink(missing_ok=True)
         kept = msgspec.structs.replace(model, source=f"upload:{model.digest}", overlay=overlays.write(overlay))
@@ -306,23 +312,20 @@ class Library:
             partial = next((one for one in self.partials() if name in (one.name, one.source)), None)
             if partial is None:
                 raise
-            self._remove_partial(partial)
+            partials.discard(partial)
             return
         for path in self._catalogue.remove(model):
-            path.unlink(missing_ok=True)
-            _drop_if_empty(path.parent)
+            if path.is_relative_to(self._folder):  # what could not be linked here is its owner's
+                path.unlink(missing_ok=True)
+                _drop_if_empty(path.parent)
         checkpoints.forget(self._sessions, model.name)
 
     def partials(self) -> tuple[Partial, ...]:
         """Pulls that were not finished."""
-        found = []
-        for origin in sorted((self._folder / _STAGING).glob(f"*/{_ORIGIN}")):
-            try:
-                source = origin.read_text()
-            except FileNotFoundError:
-                continue  # it was finished just now
-            found.append(Partial(source, source, brought(origin.parent) - len(source.encode()), origin.parent))
-        return tuple(found)
+        return partials.found(self._folder / _STAGING)
+
+    def _worn(self, base: Model, path: Path, scale: float = 1.0) -> Lora:
+        return lora.fitted(base, self._catalogue.header(base).architecture, path, scale)
 
     def _fetch(self, wanted: Reference, staging: Path, progress: Listener) -> Fetched:
         from blazar.models.sources import hub, pypi, registry, url  # noqa: PLC0415 (slow to import)
@@ -344,8 +347,25 @@ class Library:
             room=self._room(),
         )
 
-    def _keep(self, source: str, fetched: Fetched) -> Model:
-        """Name what was fetched, and move it to its place; it is whole before it has a name."""
+    @contextmanager
+    def making(self, source: str, waiting: Callable[[], None]) -> Iterator[Path]:
+        """A folder for what becomes a model out of ``source``, one at a time; what is left in it at the end goes."""
+        staging = self._staging(source)
+        with lock.held(staging.with_suffix(".lock"), lambda _: waiting()):
+            shutil.rmtree(staging, ignore_errors=True)
+            staging.mkdir(parents=True)
+            try:
+                yield staging
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+
+    def ensure_free(self, name: str) -> None:
+        """Raises Conflict when a model has this name."""
+        if (same := self._named(name)) is not None:
+            raise Conflict(f"There is a model named '{same.name}' already. Choose another name, or remove it first.")
+
+    def keep(self, source: str, fetched: Fetched) -> Model:
+        """Name what was fetched or made, and move it to its place; it is whole before it has a name."""
         facts = header.read(fetched.files[0])
         wanted = fetched.name or reference.name_from(fetched.files[0].name, facts.quantization)
         name = self._catalogue.free_name(wanted)
@@ -382,12 +402,6 @@ class Library:
 
     def _staging(self, source: str) -> Path:
         return self._folder / _STAGING / hashlib.sha256(source.encode()).hexdigest()[:16]
-
-    def _remove_partial(self, partial: Partial) -> None:
-        path = partial.folder.with_suffix(".lock")
-        if (pid := lock.holder(path)) is not None:
-            raise Conflict(f"Process {pid} is pulling {partial.source}. Stop it first.")
-        shutil.rmtree(partial.folder)
 
 
 def _model(

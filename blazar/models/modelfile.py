@@ -25,11 +25,14 @@ _LINE = re.compile(r"([^\n]*)(?:\n|$)")
 
 
 class Modelfile(msgspec.Struct, frozen=True):
-    """``base`` is what stands behind ``FROM``; ``idle`` names instructions that have no effect here."""
+    """``base`` is what stands behind ``FROM``, ``adapters`` behind each ``ADAPTER``; ``idle`` names instructions that
+    have no effect here.
+    """
 
     base: str
     overlay: Overlay
     idle: tuple[str, ...] = ()
+    adapters: tuple[str, ...] = ()
 
 
 def parse(text: str) -> Modelfile:
@@ -48,7 +51,7 @@ def parse(text: str) -> Modelfile:
         raise BadRequest("A Modelfile says FROM which model or file it begins.")
     overlay = reader.overlay
     overlay.parameters = overlays.checked(overlay.parameters)
-    return Modelfile(reader.base, overlay, tuple(dict.fromkeys(reader.idle)))
+    return Modelfile(reader.base, overlay, tuple(dict.fromkeys(reader.idle)), tuple(reader.adapters))
 
 
 class _Reader:
@@ -58,6 +61,7 @@ class _Reader:
         self.base = ""
         self.overlay = Overlay()
         self.idle: list[str] = []
+        self.adapters: list[str] = []
 
     def take(self, word: str, value: str, line: int) -> None:
         """One instruction. Raises BadRequest."""
@@ -76,12 +80,14 @@ class _Reader:
             self._message(value, line)
         elif word in _IDLE:
             self.idle.append(word.upper())
-        elif word in ("adapter", "draft"):
-            raise BadRequest(f"Line {line}: {word.upper()} cannot be put on models here yet.")
+        elif word == "adapter":
+            self.adapters.append(value)
+        elif word == "draft":
+            raise BadRequest(f"Line {line}: DRAFT cannot be put on models here yet.")
         else:
             raise BadRequest(
                 f"Line {line}: '{word[:40].upper()}' is no instruction; there are FROM, PARAMETER, TEMPLATE, SYSTEM, "
-                f"MESSAGE and LICENSE."
+                f"ADAPTER, MESSAGE and LICENSE."
             )
 
     def _message(self, value: str, line: int) -> None:

@@ -32,6 +32,13 @@ class Said(msgspec.Struct, omit_defaults=True):
     content: str = ""
 
 
+class Lora(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An adapter over the weights: its file, and how strongly it counts."""
+
+    path: str
+    scale: float = 1.0
+
+
 class Overlay(msgspec.Struct, omit_defaults=True, rename={"base": "from"}):
     """``base`` is the model that it was made from; ``template`` is in Ollama's language and takes the place of the
     model's own; ``parameters`` are Ollama's options.
@@ -43,6 +50,7 @@ class Overlay(msgspec.Struct, omit_defaults=True, rename={"base": "from"}):
     parameters: dict[str, Any] = {}
     messages: list[Said] = []
     license: list[str] = []
+    adapters: tuple[Lora, ...] = ()
 
     @property
     def said(self) -> bool:
@@ -58,12 +66,18 @@ class Overlay(msgspec.Struct, omit_defaults=True, rename={"base": "from"}):
             parameters=base.parameters | self.parameters,
             messages=self.messages or base.messages,
             license=self.license or base.license,
+            adapters=self.adapters or base.adapters,
         )
 
 
 def read(text: str) -> Overlay:
     """The overlay of a catalogue row; an empty one where there is none."""
     return msgspec.json.decode(text, type=Overlay) if text else Overlay()
+
+
+def adapters(text: str) -> tuple[Lora, ...]:
+    """Those that are put on the weights of a catalogue row."""
+    return read(text).adapters if '"adapters"' in text else ()
 
 
 def write(overlay: Overlay) -> str:
@@ -125,7 +139,7 @@ def parameter_lines(parameters: dict[str, Any]) -> list[tuple[str, str]]:
 
 def modelfile(overlay: Overlay, file: str, template: str) -> str:
     """The Modelfile that makes this model again."""
-    lines = [f"FROM {file}"]
+    lines = [f"FROM {file}", *(f"ADAPTER {adapter.path}" for adapter in overlay.adapters)]
     if template:
         lines.append(f'TEMPLATE """{template}"""')
     if overlay.system:

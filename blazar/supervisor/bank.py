@@ -49,7 +49,15 @@ class Bank:
         if "completion" not in model.capabilities:
             return settings
         weights = model.digest or (model.files, model.size)
-        shape = (weights, build.kind, build.tag, build.version, build.fingerprint, settings.projector)
+        shape = (
+            weights,
+            build.kind,
+            build.tag,
+            build.version,
+            build.fingerprint,
+            settings.projector,
+            settings.adapters,
+        )
         sizes = (settings.context, settings.cache_type, settings.embeds)
         folder = checkpoints.folder_of(self._folder, model.name, repr((*shape, *sizes)))
         return msgspec.structs.replace(settings, saves=str(folder))

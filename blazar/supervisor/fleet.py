@@ -306,8 +306,8 @@ class Fleet:
         async with self._routing:
             if model.name in self._instances:
                 return
-            if self._catalogue.missing(model):
-                raise NotFound(f"file {model.files[0]}, which '{model.name}' needs,")
+            if lost := self._catalogue.lost(model):
+                raise NotFound(f"file {lost}, which '{model.name}' needs,")
             adapter, build = await self._loader.route(model)
             if self._closing:
                 return

@@ -67,8 +67,9 @@ class HostMemory:
 
     def pieces(self, model: Model, settings: Settings) -> Pieces:
         """Weights, cache of all slots, buffers and process; the size and a tenth where the header cannot be read."""
+        beside = [path for path in (settings.projector, *(path for path, _ in settings.adapters)) if path]
         try:
-            projector = Path(settings.projector).stat().st_size if settings.projector else 0
+            projector = sum(Path(path).stat().st_size for path in beside)
         except OSError:
             projector = 0
         try:

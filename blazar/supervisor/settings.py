@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from blazar.engines.base import Settings
 from blazar.errors import BadRequest
+from blazar.models.overlay import adapters
 
 if TYPE_CHECKING:
     from blazar.config.schema import Engine
@@ -71,6 +72,7 @@ def settings_for(options: Engine, model: Model, need: Need, cores: int, *, gpu: 
         embeds=need.embeds,
         projector=model.projector if need.sees else "",
         sleep_s=ceil(sleep_s),
+        adapters=tuple((one.path, one.scale) for one in adapters(model.overlay)),
     )
 
 

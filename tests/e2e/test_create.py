@@ -163,7 +163,7 @@ def test_uploads_larger_than_any_body_and_wrong_ones(server: Server) -> None:
         ({"model": "x", "from": "tiny", "template": "{{ if .Prompt }}"}, 400, "not closed"),
         ({"model": "x", "from": "tiny", "template": "{% for m in messages %}"}, 400, "Ollama's language"),
         ({"model": "x", "from": "tiny", "adapters": {"a": "b"}}, 400, "Adapters"),
-        ({"model": "x", "from": "tiny", "quantize": "q4_0"}, 400, "quantised"),
+        ({"model": "x", "from": "tiny", "quantize": "q4_0"}, 400, "blazar quantize"),
         ({"model": "x", "from": "tiny", "parameters": {"top_k": "many"}}, 400, "parameters.top_k"),
         ({"model": "x", "from": "tiny", "parameters": {"stop": [1]}}, 400, "parameters.stop"),
         ({"model": "x", "from": "tiny", "messages": [{"role": "me"}]}, 400, "messages[0].role"),

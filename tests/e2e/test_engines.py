@@ -10,6 +10,7 @@ import httpx
 
 from tests.support import patient
 from tests.support.server import serving
+from tests.support.sources import source_tree
 
 # Another than the one that this environment has.
 OLDER = "2026.9.11063"
@@ -64,3 +65,28 @@ def test_work_on_builds_that_cannot_be_done(tmp_path: Path) -> None:
         missing = server.cli("engine", "install", "llamacpp", "--version", "0.0.0.dev0", check=False)
         assert missing.returncode == 1
         assert "could not be fetched" in missing.stderr
+
+
+def test_a_build_from_source_and_who_may_ask_for_it(tmp_path: Path, tiny: Path) -> None:
+    tree = source_tree(tmp_path / "llama.cpp")
+    with serving(tmp_path / "home", {"tiny": tiny}, BLAZAR_ENGINE_CONTEXT="512") as server:
+
+        def ask(key: str = "") -> httpx.Response:
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            body = {"action": "build", "source": str(tree)}
+            return patient.post(f"{server.url}/api/engines", json=body, headers=headers)
+
+        assert ask().status_code == 403, "whoever reaches the address could run anything here"
+        told = server.cli("engine", "build", str(tree), "--tag", "mine", "--no-gate").stderr
+        assert "Building mine: looking at this machine" in told
+        assert "Models are loaded with mine from now on" in told
+        body = {"model": "tiny", "prompt": "hi", "stream": False, "options": {"num_predict": 3}}
+        assert patient.post(f"{server.url}/api/generate", json=body).status_code == 200
+        first = json.loads(server.cli("engine", "list", "--json").stdout.splitlines()[0])
+        assert (first["tag"], first["channel"], first["models"]) == ("mine", "source", ["tiny"])
+        key = server.cli("keys", "add", "root").stdout.strip()
+        refused = ask(key)
+        assert refused.status_code == 403
+        assert "The key 'root' may not use the compiler" in refused.text
+        missing = server.cli("quantize", "tiny", "Q8_0", check=False)
+        assert missing.returncode == 1

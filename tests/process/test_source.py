@@ -16,7 +16,7 @@ from blazar.config.schema import Config, Engine
 from blazar.engines.install import folders
 from blazar.engines.install.keeper import Keeper
 from blazar.engines.install.source import Wanted, gpu_options
-from blazar.errors import BadRequest, ConfigError, Conflict, DownloadFailed
+from blazar.errors import BadRequest, Conflict, DownloadFailed, ToolFailed
 from blazar.hardware import Gpu
 from tests.support.fleets import model
 from tests.support.sources import source_tree
@@ -107,7 +107,7 @@ def test_an_archive_an_address_a_release(keeper: Keeper, tree: Path, paths: Path
 def test_what_does_not_compile_says_why_and_can_be_gone_on_with(keeper: Keeper, tree: Path, paths: Paths) -> None:
     used, text = keeper.builds()[0].tag, (tree / "main.c").read_text()
     (tree / "main.c").write_text(text.replace("return execv", "return nonsense"))
-    with pytest.raises(ConfigError, match=r"source-llama\.cpp cannot be compiled here: the compiler ended with code"):
+    with pytest.raises(ToolFailed, match=r"source-llama\.cpp cannot be compiled here: the compiler ended with code"):
         build(keeper, tree, options=("CMAKE_C_FLAGS=-Werror",))
     assert keeper.builds()[0].tag == used
     assert inside(paths) == [".build-source-llama.cpp"]

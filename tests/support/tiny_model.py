@@ -145,3 +145,23 @@ def write_projector(path: Path, *, width: int = 64, seed: int = 0) -> None:
     out.write_kv_data_to_file()
     out.write_tensors_to_file()
     out.close()
+
+
+def write_adapter(
+    path: Path, *, layers: int = 2, width: int = 64, rank: int = 4, seed: int = 0, of: str = "llama"
+) -> None:
+    """Write a random adapter (LoRA) for a model of that width, strong enough to change every answer."""
+    rng = np.random.default_rng(seed)
+    out = gguf.GGUFWriter(path, of)
+    out.add_type("adapter")
+    out.add_string("adapter.type", "lora")
+    out.add_float32("adapter.lora.alpha", float(rank))
+    for i in range(layers):
+        for name in ("attn_q", "attn_output"):
+            for half, shape in (("a", (rank, width)), ("b", (width, rank))):
+                weights = rng.standard_normal(shape).astype(np.float32)
+                out.add_tensor(f"blk.{i}.{name}.weight.lora_{half}", weights)
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()

@@ -30,9 +30,9 @@ def run(
     what: str | Callable[[str], str],
     *,
     env: Mapping[str, str] | None = None,
-) -> None:
+) -> str:
     """To its end, or to an exception out of ``tell``, which is called again and again meanwhile, with ``what`` or with
-    what that makes of the newest words. Raises Failed, which names ``program``.
+    what that makes of the newest words; its last words. Raises Failed, which names ``program``.
     """
     with tempfile.TemporaryFile("w+b") as words:
         child = subprocess.Popen(
@@ -47,8 +47,10 @@ def run(
             if child.poll() is None:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.wait()
+        last = _newest(words)
         if code:
-            raise Failed(program, code, " | ".join(_newest(words).strip().splitlines()[-_LAST_WORDS:]))
+            raise Failed(program, code, " | ".join(last.strip().splitlines()[-_LAST_WORDS:]))
+        return last
 
 
 def _newest(words: IO[bytes]) -> str:

@@ -20,7 +20,7 @@ from blazar import hardware
 from blazar.engines.install import folders, pypi, release
 from blazar.engines.install.channels import RECORD, Record
 from blazar.engines.install.child import Failed, Tell, run
-from blazar.errors import BadRequest, ConfigError, DownloadFailed
+from blazar.errors import BadRequest, DownloadFailed, ToolFailed
 from blazar.models import lock
 from blazar.models.files import ensure_room
 from blazar.models.transfer import download
@@ -80,8 +80,8 @@ def install(
     """Compile a build; it is not used yet. An exception out of ``tell`` ends the work, and the next call goes on with
     it. CMake and Ninja come as wheels where they are not there.
 
-    Raises BadRequest for what is no source of llama.cpp; ConfigError with the compiler's last words, or when the build
-    does not answer; Conflict when there is one of that tag; DownloadFailed, InsufficientStorage.
+    Raises BadRequest for what is no source of llama.cpp; ToolFailed with the compiler's last words; ConfigError when
+    the build does not answer; Conflict when there is one of that tag; DownloadFailed, InsufficientStorage.
     """
     for option in wanted.options:
         if not _OPTION.fullmatch(option):
@@ -205,7 +205,7 @@ def _compile(
         run("cmake", configure, tell, f"{tag}: looking at this machine", env=env)
         run("the compiler", build, tell, lambda said: f"{tag}: {_percent(said)} compiled", env=env)
     except Failed as failed:
-        raise ConfigError(f"{tag} cannot be compiled here: {failed}") from failed
+        raise ToolFailed(f"{tag} cannot be compiled here: {failed}") from failed
     return tuple(out / "bin" / target for target in TARGETS)
 
 

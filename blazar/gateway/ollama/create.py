@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -58,7 +60,7 @@ class Create:
         if asked.files:
             await asyncio.to_thread(library.from_blobs, name, asked.files, overlay)
         else:
-            await asyncio.to_thread(library.derive, name, asked.base, overlay)
+            await asyncio.to_thread(self._derive, name, asked, overlay)
         self._node.catalogue.refresh()
         steps = ["parsing GGUF"] if asked.files else [f"using existing layer {self._node.catalogue.find(name).digest}"]
         steps += ["writing manifest", "success"]
@@ -70,10 +72,24 @@ class Create:
 
     def _check(self, asked: _Asked) -> None:
         """What cannot be done here is refused, not left out."""
-        if asked.adapters:
-            raise BadRequest("Adapters are not put on models here yet.", param="adapters")
+        if asked.adapters and asked.files:
+            raise BadRequest("Adapters are put on a model that is here: name it in 'from'.", param="adapters")
+        if not all(Path(file).suffix.lower() == ".gguf" for file in asked.adapters):
+            raise BadRequest("Adapters are GGUF files here; convert this one first.", param="adapters")
         if asked.quantize or asked.quantization:
-            raise BadRequest("Models are not quantised here yet; make one from a file that is.", param="quantize")
+            raise BadRequest("Quantise it first: blazar quantize MODEL TYPE, or /api/quantize.", param="quantize")
+
+    def _derive(self, name: str, asked: _Asked, overlay: Overlay) -> None:
+        """Of another model; uploaded adapters get their names for as long as it takes to link them."""
+        library, paths = self._node.library, []
+        with library.making(f"create:{name}", lambda: None) as folder:
+            for number, (file, digest) in enumerate(asked.adapters.items()):
+                (folder / str(number)).mkdir()
+                paths.append(folder / str(number) / Path(file).name)
+                os.link(library.blobs.find(digest), paths[-1])
+            library.derive(name, asked.base, overlay, paths)
+        for digest in asked.adapters.values():
+            library.blobs.path(digest).unlink(missing_ok=True)
 
     def _template(self, asked: _Asked) -> str:
         """The template that is set: none where it is the model's own, which ``/api/show`` writes into Modelfiles."""

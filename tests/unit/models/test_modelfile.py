@@ -60,7 +60,7 @@ def test_line_ends_of_windows_and_paths_with_spaces() -> None:
         ("FROM a\nPARAMETER temperature", "Line 2: a parameter is written"),
         ("FROM a\nPARAMETER temperature hot", "Expected a number"),
         ("FROM a\nMESSAGE fox hi", "Line 2: a message is of"),
-        ("FROM a\nADAPTER ./lora.gguf", "Line 2: ADAPTER cannot"),
+        ("FROM a\nDRAFT ./draft.gguf", "Line 2: DRAFT cannot"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: str, words: str) -> None:
