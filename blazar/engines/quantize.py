@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from blazar import hardware
-from blazar.engines.install.child import Failed, Tell, run
+from blazar.engines.install.child import Failed, Tell, run, said
 from blazar.errors import BadRequest, NotFound, ToolFailed
 from blazar.models import overlay as overlays
 from blazar.models import reference
@@ -34,7 +33,6 @@ LOSS = 0.1
 _WHOLE = frozenset({"F32", "F16", "BF16"})
 _CONTEXT, _CHUNKS = 512, 8
 _TEXT_BYTES = 64_000
-_ASK_S = 20
 # The tool's help: a number (or none, for another name of the same), the name, what it costs.
 _TYPE = re.compile(r"^ +(?:\d+ +or +)?([A-Z][A-Z0-9_]+) *: ", re.MULTILINE)
 _STEP = re.compile(r"\[ *(\d+)/ *(\d+)\]")
@@ -136,13 +134,10 @@ def _checked(tool: Path, model: Model, wanted: Wanted) -> str:
 
 def _types(tool: Path) -> tuple[str, ...]:
     try:
-        told = subprocess.run(
-            [tool, "--help"], env=_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=_ASK_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
+        told = said([str(tool), "--help"], env=_environment())
+    except OSError as error:
         raise ToolFailed(f"{tool} does not answer: {error}") from None
-    _, _, listed = (told.stdout + told.stderr).partition("allowed quantization types")
+    _, _, listed = told.partition("allowed quantization types")
     return tuple(name for name in _TYPE.findall(listed) if name != "COPY")
 
 
@@ -159,8 +154,8 @@ def _judge(
     for path, which in ((Path(model.files[0]), "before"), (target, "after")):
         arguments = ["-m", str(path), "-f", str(text), "-c", str(context), "--chunks", str(_CHUNKS), "-ngl", "0"]
         arguments += ["-t", str(hardware.usable_cores())]
-        said = _run(judge, arguments, tell, f"how well it reads {which}, %s", _read)
-        estimate = _ESTIMATE.search(said)
+        told = _run(judge, arguments, tell, f"how well it reads {which}, %s", _read)
+        estimate = _ESTIMATE.search(told)
         if estimate is None:
             raise ToolFailed(f"{JUDGE} says no perplexity of {path.name}; without measuring: --no-gate")
         found.append(float(estimate[1]))
@@ -181,7 +176,7 @@ def _text(folder: Path) -> Path:
 def _run(tool: Path, arguments: Sequence[str], tell: Tell, what: str, share: Callable[[str], str]) -> str:
     """``what`` has a place for the share that is done."""
     try:
-        return run(tool.name, [str(tool), *arguments], tell, lambda said: what % share(said), env=_environment())
+        return run(tool.name, [str(tool), *arguments], tell, lambda words: what % share(words), env=_environment())
     except Failed as failed:
         raise ToolFailed(str(failed)) from failed
 
@@ -192,13 +187,13 @@ def _environment() -> dict[str, str]:
     return {"PATH": os.defpath, "CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", **kept}
 
 
-def _share(said: str) -> str:
-    steps = _STEP.findall(said)
+def _share(words: str) -> str:
+    steps = _STEP.findall(words)
     return f"{100 * int(steps[-1][0]) // max(1, int(steps[-1][1]))} %" if steps else "0 %"
 
 
-def _read(said: str) -> str:
-    chunks = _CHUNK.findall(said)
+def _read(words: str) -> str:
+    chunks = _CHUNK.findall(words)
     return f"{100 * int(chunks[-1]) // _CHUNKS} %" if chunks else "0 %"
 
 

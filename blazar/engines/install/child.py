@@ -12,6 +12,7 @@ from typing import IO
 
 Tell = Callable[[str], None]
 _LOOK_S = 0.2
+_ASK_S = 20
 _LAST_BYTES = 4096
 _LAST_WORDS = 3
 
@@ -51,6 +52,18 @@ def run(
         if code:
             raise Failed(program, code, " | ".join(last.strip().splitlines()[-_LAST_WORDS:]))
         return last
+
+
+def said(argv: Sequence[str], *, env: Mapping[str, str]) -> str:
+    """All that a quick program writes, whatever code it ends with. Raises OSError."""
+    try:
+        told = subprocess.run(
+            argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", timeout=_ASK_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as late:
+        raise TimeoutError(f"it says nothing for {_ASK_S} s") from late
+    return told.stdout
 
 
 def _newest(words: IO[bytes]) -> str:
