@@ -42,6 +42,7 @@ ENTRIES = (
     Entry("config", SETTINGS, "See and change the settings.", "config:config"),
     Entry("keys", SETTINGS, "Say who may ask, for what, and for how much.", "keys:keys"),
     Entry("doctor", SETTINGS, "Check this installation and say what to mend.", "doctor:doctor"),
+    Entry("snapshot", SETTINGS, "Keep a copy of the database and the settings.", "snapshot:snapshot"),
     Entry("completions", SETTINGS, "Print the completion script of a shell.", "completions:completions"),
     Entry("push", REFUSED, "Models stay here.", "refused:push"),
     Entry("login", REFUSED, "There is no account.", "refused:login"),

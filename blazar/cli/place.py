@@ -42,6 +42,11 @@ def owners(paths: Paths) -> Client | None:
     return Client(url(record.host, record.port), record.secret) if record and record.secret else None
 
 
+def lives(paths: Paths) -> bool:
+    """A daemon of this home runs."""
+    return _record(paths) is not None
+
+
 def here() -> tuple[Paths, Config]:
     """The folders and the settings that the environment leads to."""
     paths = Paths.from_env()

@@ -58,6 +58,11 @@ class Paths(msgspec.Struct, frozen=True):
         return self.data / "sessions"
 
     @property
+    def snapshots(self) -> Path:
+        """Copies of the database and the settings."""
+        return self.data / "snapshots"
+
+    @property
     def run(self) -> Path:
         """Pidfiles and secrets of what runs now; mode 0700."""
         return self.data / "run"

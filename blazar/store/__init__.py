@@ -50,6 +50,12 @@ class Store:
         with self._connection.write():
             yield
 
+    def copy_to(self, path: Path) -> None:
+        """A whole copy at ``path``, where nothing may be yet, as of one moment, whoever else writes. Raises
+        StoreUnusable.
+        """
+        self._connection.copy_to(path)
+
     def close(self) -> None:
         """Give the file back. The last one to leave folds the write-ahead log into it."""
         self._connection.close()

@@ -112,3 +112,14 @@ def test_what_another_tool_holds_is_taken_in_and_answers(tmp_path: Path, tiny: P
         assert patient.post(f"{server.url}/v1/chat/completions", json=body, timeout=60).status_code == 200
         assert "holds no model here" in server.cli("import", "--from", "lmstudio").stderr
         assert server.cli("import", check=False).returncode == 2
+
+
+def test_a_snapshot_is_made_beside_a_daemon_and_not_restored_under_it(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    with serving(tmp_path / "home", {}) as server:
+        server.cli("snapshot", str(kept))
+        refused = server.cli("snapshot", "--restore", str(kept), check=False)
+        assert refused.returncode == 1
+        assert "blazar stop" in refused.stderr
+        server.stop()
+        assert server.cli("snapshot", "--restore", str(kept)).returncode == 0
