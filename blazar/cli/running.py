@@ -12,7 +12,7 @@ from blazar.cli.place import client, here
 from blazar.client.types import Running, Runtime
 from blazar.errors import BlazarError, Conflict, DaemonUnreachable
 
-_HEAD = ("NAME", "STATE", "ENGINE", "SIZE", "CONTEXT", "BUSY", "QUEUED", "LEAVES IN", "PID")
+_HEAD = ("NAME", "STATE", "ENGINE", "ON", "SIZE", "CONTEXT", "BUSY", "QUEUED", "LEAVES IN", "PID")
 _LOOK_S = 0.2
 _RIGHT = frozenset({"SIZE", "CONTEXT", "BUSY", "QUEUED", "PID"})
 
@@ -106,12 +106,21 @@ def _state(facts: Runtime) -> str:
     return facts.state or "-"
 
 
+def _place(facts: Runtime) -> str:
+    """Main memory, or how many GPUs, and how much of it where that is not all."""
+    if not facts.gpus:
+        return "memory"
+    gpus = "a GPU" if len(facts.gpus) == 1 else f"{len(facts.gpus)} GPUs"
+    return gpus if facts.gpu_layers < 0 else f"{gpus} ({facts.gpu_layers} layers)"
+
+
 def _row(model: Running) -> tuple[str, ...]:
     facts = model.blazar
     return (
         model.name,
         _state(facts),
         " ".join(word for word in (facts.engine, facts.build) if word) or "-",
+        _place(facts),
         output.size(model.size),
         f"{model.context_length}" if model.context_length else "-",
         f"{facts.in_flight}/{facts.slots}" if facts.slots else str(facts.in_flight),

@@ -24,7 +24,8 @@ class Details(msgspec.Struct, frozen=True):
 
 class Runtime(msgspec.Struct, frozen=True):
     """What Blazar knows of a running instance beyond Ollama's fields. ``slots`` and the counts are of requests;
-    ``progress`` (0 to 1) and ``eta_s`` are of a load, where they are known; ``reason`` says why it waits or leaves.
+    ``progress`` (0 to 1) and ``eta_s`` are of a load, where they are known; ``reason`` says why it waits or leaves;
+    ``gpus`` are those that hold ``gpu_layers`` of it, -1 for all.
     """
 
     state: str = ""
@@ -38,6 +39,8 @@ class Runtime(msgspec.Struct, frozen=True):
     progress: float | None = None
     eta_s: float | None = None
     reason: str = ""
+    gpus: tuple[str, ...] = ()
+    gpu_layers: int = -1
 
 
 class Running(msgspec.Struct, frozen=True):

@@ -36,6 +36,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     projector: Path | None = None
     overlay: Overlay = msgspec.field(default_factory=Overlay)
+    adapters: tuple[Path, ...] = ()
     why: str = ""
 
 
@@ -106,6 +107,7 @@ def _of_manifest(root: Path, name: str, path: Path) -> Held:
         path=weights,
         digest=f"sha256:{weighs.sha256}",
         projector=_blob(root, eyes[0]) if eyes else None,
+        adapters=tuple(_blob(root, layer) for layer in found.of("adapter")),
         overlay=found.overlay(
             lambda layer: _small(_blob(root, layer)).decode("utf-8", "replace"), header.read(weights).chat_template
         ),

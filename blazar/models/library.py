@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,6 +169,8 @@ class Library:
             if same and not self.missing(model):
                 return model, False
         facts = file.read_header(found := file.locate(held.path))
+        for path in held.adapters:
+            lora.ensure_fits(facts.architecture, path)
         name = self._catalogue.free_name(held.name)
         label = f"{name.replace('/', '--').replace(':', '-')}.gguf" if held.path.suffix != ".gguf" else ""
         folder = self._folder_for(name, [label or one.name for one in found])
@@ -177,6 +179,7 @@ class Library:
         _drop_if_empty(folder)
         digests = (held.digest,) if held.digest and len(files) == 1 else [sha256_of(one, progress) for one in files]
         model = _model(name, source, files, digests, facts, owned=linked is not None)
+        held.overlay.adapters = tuple(lora.fitted(model, facts.architecture, path, 1.0) for path in held.adapters)
         overlay = overlays.write(held.overlay) if held.overlay.said else ""
         model = self._catalogue.add(msgspec.structs.replace(model, overlay=overlay))
         return (model if held.projector is None else self.attach(model.name, held.projector)), True
@@ -249,7 +252,7 @@ class Library:
             changed = msgspec.structs.replace(origin, overlay=overlays.write(whole), modified_ns=time.time_ns())
             return self._catalogue.add(changed)
         if same is not None:
-            self.remove(same.name)
+            self.remove(same.name, keeping={one.path for one in whole.adapters})
         return self._catalogue.add(msgspec.structs.replace(self.copy(origin.name, name), overlay=overlays.write(whole)))
 
     def create(self, name: str, text: str, folder: Path, progress: Listener = ignore) -> tuple[Model, tuple[str, ...]]:
@@ -300,9 +303,9 @@ class Library:
         kept = msgspec.structs.replace(model, source=f"upload:{model.digest}", overlay=overlays.write(overlay))
         return self._catalogue.add(kept)
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, keeping: Set[str] = frozenset()) -> None:
         """Let a model go with all that was said to it, or an unfinished pull by its name or source. Files that were
-        used in place stay.
+        used in place stay, and those that are worth ``keeping``.
 
         Raises ModelNotFound; Conflict while another process is at the pull.
         """
@@ -315,7 +318,8 @@ class Library:
             partials.discard(partial)
             return
         for path in self._catalogue.remove(model):
-            if path.is_relative_to(self._folder):  # what could not be linked here is its owner's
+            # What could not be linked here is its owner's.
+            if path.is_relative_to(self._folder) and str(path) not in keeping:
                 path.unlink(missing_ok=True)
                 _drop_if_empty(path.parent)
         checkpoints.forget(self._sessions, model.name)
@@ -367,19 +371,26 @@ class Library:
     def keep(self, source: str, fetched: Fetched) -> Model:
         """Name what was fetched or made, and move it to its place; it is whole before it has a name."""
         facts = header.read(fetched.files[0])
+        for path in fetched.adapters:
+            lora.ensure_fits(facts.architecture, path)
         wanted = fetched.name or reference.name_from(fetched.files[0].name, facts.quantization)
         name = self._catalogue.free_name(wanted)
-        everything = [*fetched.files, *([fetched.projector] if fetched.projector else [])]
+        eyes = [fetched.projector] if fetched.projector is not None else []
+        everything = [*fetched.files, *eyes, *fetched.adapters]
         folder = self._folder_for(name, [one.name for one in everything])
         files = tuple(folder / one.name for one in everything)
         for one, target in zip(everything, files, strict=True):
             place(one, target)
         model = _model(name, source, files[: len(fetched.files)], fetched.digests, facts, owned=True)
-        if fetched.projector is not None:
-            talents = header.capabilities(facts, header.read(files[-1]))
-            model = msgspec.structs.replace(model, projector=str(files[-1]), capabilities=talents)
-        overlay = overlays.write(fetched.overlay) if fetched.overlay.said else ""
-        return self._catalogue.add(msgspec.structs.replace(model, overlay=overlay))
+        for projector in files[len(fetched.files) :][: len(eyes)]:
+            talents = header.capabilities(facts, header.read(projector))
+            model = msgspec.structs.replace(model, projector=str(projector), capabilities=talents)
+        overlay = fetched.overlay
+        if fetched.adapters:
+            overlay.adapters = tuple(Lora(str(path)) for path in files[-len(fetched.adapters) :])
+        return self._catalogue.add(
+            msgspec.structs.replace(model, overlay=overlays.write(overlay) if overlay.said else "")
+        )
 
     def _room(self) -> int:
         """Memory that one model may take, over main memory and GPUs."""

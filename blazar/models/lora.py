@@ -22,21 +22,29 @@ _SIGNS = frozenset(',:"')
 def name_of(base: Model, label: str) -> str:
     """The variant of ``base`` with the adapter ``label``. Raises BadRequest."""
     if _LABEL.fullmatch(label) is None:
-        raise BadRequest(f"'{label}' cannot be an adapter's name: it may hold letters, digits, '.', '_' and '-'.")
+        raise BadRequest(
+            f"'{label}' cannot be an adapter's name: it may hold letters, digits, '.', '_' and '-'. "
+            "Give it another: --name"
+        )
     return f"{base.name.removesuffix(':latest')}+{label.lower()}"
 
 
 def fitted(base: Model, architecture: str, path: Path, scale: float) -> Lora:
     """The adapter in ``path``, linked to where ``base`` is, to be put on it. Raises BadModelFile, BadRequest."""
-    facts = header.read(path)
-    if facts.kind != "adapter":
-        raise BadModelFile(str(path), "it is no adapter (a LoRA in GGUF, as convert_lora_to_gguf.py makes it)")
-    if facts.architecture != architecture:
-        raise BadModelFile(str(path), f"it is for {facts.architecture} models, and '{base.name}' is of {architecture}")
+    ensure_fits(architecture, path)
     place = str(_linked(path, Path(base.files[0]).parent) if base.owned else path.absolute())
     if not _SIGNS.isdisjoint(place):
         raise BadRequest(f"The engine takes no path with a comma, a colon or a quote: {place}", param="adapters")
     return Lora(place, scale)
+
+
+def ensure_fits(architecture: str, path: Path) -> None:
+    """Raises BadModelFile when ``path`` holds no adapter for models of this architecture."""
+    facts = header.read(path)
+    if facts.kind != "adapter":
+        raise BadModelFile(str(path), "it is no adapter (a LoRA in GGUF, as convert_lora_to_gguf.py makes it)")
+    if facts.architecture != architecture:
+        raise BadModelFile(str(path), f"it is for {facts.architecture} models, and this one is of {architecture}")
 
 
 def _linked(path: Path, folder: Path) -> Path:

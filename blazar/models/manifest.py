@@ -50,9 +50,7 @@ class Manifest(msgspec.Struct, frozen=True):
             return "its weights are in a form of Ollama's own engine"
         if not models:
             return "it has no weights of its own (a cloud model)"
-        if len(models) > 1:
-            return "its weights are in parts"
-        return "it has an adapter, which is not put on models here yet" if self.of("adapter") else ""
+        return "its weights are in parts" if len(models) > 1 else ""
 
     def overlay(self, text: Callable[[Layer], str], own_template: str | None) -> Overlay:
         """What it sets over the model's own, read by ``text``. A template of the model's own does more than one in

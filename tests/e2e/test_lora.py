@@ -70,6 +70,9 @@ def test_adapters_of_a_modelfile_and_of_an_upload(tmp_path: Path, tiny: Path, ad
         modelfile.write_text(f"FROM tiny\nADAPTER ./{adapter.name}\nPARAMETER seed 1\n")
         server.cli("create", "made", "-f", str(modelfile))
         assert says(server, "made") == worn
+        server.cli("stop", "made")
+        server.cli("create", "made", "-f", str(modelfile))
+        assert says(server, "made") == worn, "made anew with the same adapter"
         data = adapter.read_bytes()
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         assert patient.post(f"{server.url}/api/blobs/{digest}", content=data).status_code == 201
@@ -89,6 +92,6 @@ def test_an_adapter_of_another_kind_of_model_is_refused(tmp_path: Path, tiny: Pa
     with serving(tmp_path / "home", {"tiny": tiny}) as server:
         told = server.cli("lora", "add", "tiny", str(other), check=False)
         assert told.returncode == 1
-        assert "it is for qwen3 models, and 'tiny' is of llama" in told.stderr
+        assert "it is for qwen3 models, and this one is of llama" in told.stderr
         assert server.cli("lora", "add", "tiny", str(other), "--name", "a/b", check=False).returncode == 1
         assert server.cli("lora", "list").stdout == ""

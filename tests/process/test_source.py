@@ -116,6 +116,28 @@ def test_what_does_not_compile_says_why_and_can_be_gone_on_with(keeper: Keeper, 
     assert inside(paths) == ["source-llama.cpp"]
 
 
+def test_an_archive_that_was_mended_is_unpacked_anew(keeper: Keeper, tree: Path, paths: Paths) -> None:
+    text, archive = (tree / "main.c").read_text(), tree.parent / "llama.tar.gz"
+    (tree / "main.c").write_text("no program")
+    packed(tree, "llama")
+    with pytest.raises(ToolFailed):
+        build(keeper, archive)
+    (tree / "main.c").write_text(text)
+    packed(tree, "llama")
+    assert build(keeper, archive) == "source-llama"
+
+
+def test_what_was_compiled_stays_when_its_trial_is_broken_off(keeper: Keeper, tree: Path, tiny: Path) -> None:
+    def stop(what: str) -> None:
+        if " with tiny" in what:
+            raise KeyboardInterrupt
+
+    used = keeper.builds()[0].tag
+    with pytest.raises(KeyboardInterrupt):
+        keeper.add("", model("tiny", tiny), stop, gate=True, wanted=Wanted(str(tree)))
+    assert [build.tag for build in keeper.builds()] == [used, "source-llama.cpp"]
+
+
 def test_what_was_broken_off_is_swept_and_what_is_worked_on_is_not(keeper: Keeper, tree: Path, paths: Paths) -> None:
     kept = list[tuple[str, ...]]()
 

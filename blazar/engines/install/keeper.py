@@ -13,7 +13,7 @@ from blazar.engines.install import channels, folders, pypi, release, source
 from blazar.engines.install.builds import installed
 from blazar.engines.install.contest import Speeds, contest, trial
 from blazar.engines.routing import preferred
-from blazar.errors import Conflict, NotFound
+from blazar.errors import ConfigError, Conflict, NotFound
 
 if TYPE_CHECKING:
     from blazar.config.paths import Paths
@@ -111,8 +111,9 @@ class Keeper:
             if old is not None and not old.active:
                 self._rows.activate(channels.KIND, old.tag, time.time_ns())
             self._rows.activate(channels.KIND, new.tag, time.time_ns())
-        except BaseException:
-            self._discard(new.tag)
+        except BaseException as fault:
+            if wanted is None or isinstance(fault, ConfigError):  # what took long to compile, and runs, is kept
+                self._discard(new.tag)
             raise
         note = "" if rival is not None else "it was not tried: that takes a model that writes, and memory for two of it"
         return Outcome(tag=new.tag, before=old.tag if old else "", speeds=speeds, note=note)

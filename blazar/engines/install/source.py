@@ -93,7 +93,7 @@ def install(
     folders.ensure_new(paths, tag)
     work = folders.workshop(paths, tag)
     with lock.held(work.with_suffix(".lock"), lambda pid: tell(f"for process {pid} to compile {tag}")):
-        work.mkdir(exist_ok=True)
+        _begin(work, wanted.source if address is None else address)
         ensure_room(work, _ROOM, f"Compiling {tag}")
         tree = _tree(wanted.source if address is None else address, work, tell)
         programs = _compile(tree, work, tag, wanted.options, tell, pip_args)
@@ -105,6 +105,17 @@ def install(
             build = folders.settle(paths, rows, beside, tag)
         shutil.rmtree(work, ignore_errors=True)
     return build
+
+
+def _begin(work: Path, source: str) -> None:
+    """The workshop, empty unless the same source was worked on there before."""
+    path, noted = Path(source), work / "origin"
+    stat = path.stat() if path.is_file() else None
+    origin = f"{source} {stat.st_size} {stat.st_mtime_ns}" if stat is not None else source
+    if not noted.is_file() or noted.read_text() != origin:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        noted.write_text(origin)
 
 
 def gpu_options(gpus: Iterable[Gpu], compilers: Mapping[str, str | None]) -> tuple[str, ...]:

@@ -25,7 +25,8 @@ MAGIC = b"GGUF"
 class Fetched(msgspec.Struct, frozen=True):
     """Finished files in order (the first is what an engine is given), with the ``sha256:…`` of each.
 
-    ``name`` is what the source calls it, or empty; ``projector`` lets it see; ``overlay`` is what it sets.
+    ``name`` is what the source calls it, or empty; ``projector`` lets it see; ``overlay`` is what it sets;
+    ``adapters`` are put on it.
     """
 
     files: tuple[Path, ...]
@@ -33,6 +34,7 @@ class Fetched(msgspec.Struct, frozen=True):
     name: str = ""
     projector: Path | None = None
     overlay: Overlay = msgspec.field(default_factory=Overlay)
+    adapters: tuple[Path, ...] = ()
 
 
 class Means(msgspec.Struct, frozen=True, kw_only=True):

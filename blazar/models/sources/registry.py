@@ -43,7 +43,11 @@ def fetch(wanted: Reference, means: Means) -> Fetched:
         overlay = manifest.overlay(text, header.read(path).chat_template)
     except msgspec.DecodeError as error:
         raise DownloadFailed(meant.source, f"what it sets makes no sense ({error})") from error
-    return Fetched((path,), (digest,), meant.name, projector, overlay)
+    adapters = tuple(
+        bring(layer, file_name(f"{stem}.adapter{number or ''}"))[0]
+        for number, layer in enumerate(manifest.of("adapter"))
+    )
+    return Fetched((path,), (digest,), meant.name, projector, overlay, adapters)
 
 
 def look_up(wanted: Reference, means: Means) -> tuple[Reference, Manifest, str]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from tests.support.daemon import Daemon
+from tests.support.daemon import Daemon, running
 from tests.unit.cli.conftest import Run
 
 
@@ -17,11 +17,21 @@ def test_the_table_tells_what_runs(blazar: Run, with_server: dict[str, str]) -> 
     assert done.returncode == 0
     head, echo, slow = done.stdout.splitlines()
     assert head.split("  ")[0] == "NAME"
-    assert echo.split() == ["echo", "ready", "llamacpp", "b1", "250", "MB", "4096", "1/4", "0", "now", "4242"]
+    assert echo.split() == ["echo", "ready", "llamacpp", "b1", "memory", "250", "MB", "4096", "1/4", "0", "now", "4242"]
     assert "forever" in slow
     # Columns stand under their names, numbers flush right.
     assert head.index("PID") + len("PID") == len(echo) == len(slow)
     assert "\x1b" not in done.stdout
+
+
+def test_it_is_said_where_a_model_is(blazar: Run, with_server: dict[str, str], server: Daemon) -> None:
+    wholly, partly, split = server.running = [running("wholly"), running("partly"), running("split")]
+    wholly["blazar"] |= {"gpus": ["0"], "gpu_layers": -1}
+    partly["blazar"] |= {"gpus": ["0"], "gpu_layers": 12}
+    split["blazar"] |= {"gpus": ["0", "1"], "gpu_layers": -1}
+    rows = blazar("ps", **with_server).stdout.splitlines()[1:]
+    for row, place in zip(rows, ("  a GPU  ", "  a GPU (12 layers)  ", "  2 GPUs  "), strict=True):
+        assert place in row
 
 
 def test_rows_as_json_are_one_object_a_line(blazar: Run, with_server: dict[str, str], server: Daemon) -> None:

@@ -89,7 +89,6 @@ def test_ollamas_models_have_their_names_and_all_that_was_set(ollama: Ollama, ho
 
 def test_what_cannot_be_used_says_why(ollama: Ollama, home: Path, weights: bytes) -> None:
     ollama.model("registry.example/library/cloud/latest", params=b"{}")
-    ollama.model("registry.example/library/lora/latest", model=weights, adapter=b"x")
     gone = ollama.model("registry.example/library/gone/latest", model=b"another")
     (ollama.root / "blobs" / gone["model"].replace(":", "-")).unlink()
     ollama.model("registry.example/library/junk/latest", model=b"no model")
@@ -98,7 +97,6 @@ def test_what_cannot_be_used_says_why(ollama: Ollama, home: Path, weights: bytes
     (ollama.root / "manifests/registry.example/library/torn/latest").write_bytes(b'{"layers": [')
     why = {name.partition(":")[0]: held.why for name, held in found("ollama", home).items()}
     assert "cloud model" in why["cloud"]
-    assert "adapter" in why["lora"]
     assert "is missing" in why["gone"]
     assert all(why[name] for name in ("junk", "odd", "torn")), why
 

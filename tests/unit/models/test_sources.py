@@ -10,7 +10,7 @@ import pytest
 
 from blazar.config.paths import Paths
 from blazar.config.schema import Config, Models
-from blazar.errors import BadRequest, DownloadFailed, ModelTooLarge, NoModelInside, NotFound
+from blazar.errors import BadModelFile, BadRequest, DownloadFailed, ModelTooLarge, NoModelInside, NotFound
 from blazar.models import overlay
 from blazar.models.library import Library
 from blazar.models.progress import Progress
@@ -125,11 +125,26 @@ def test_what_is_here_under_another_name_is_not_fetched_again(
     assert Path(second.files[0]).read_bytes() == weights
 
 
+def test_an_adapter_comes_with_its_model(library: Library, registry: Registry, weights: bytes, tmp_path: Path) -> None:
+    fits, other = tmp_path / "fits.gguf", tmp_path / "other.gguf"
+    tiny_model.write_adapter(fits)
+    tiny_model.write_adapter(other, of="qwen3")
+    registry.model("library/poet", "latest", model=weights, adapter=[fits.read_bytes(), fits.read_bytes()[:-1] + b"x"])
+    registry.model("library/odd", "latest", model=weights, adapter=other.read_bytes())
+    worn = overlay.adapters(library.pull("poet").overlay)
+    assert [Path(one.path).name for one in worn] == ["poet-latest.adapter.gguf", "poet-latest.adapter1.gguf"]
+    assert Path(worn[0].path).read_bytes() == fits.read_bytes()
+    with pytest.raises(BadModelFile, match="it is for qwen3 models, and this one is of llama"):
+        library.pull("odd")
+    assert [model.name for model in library.list()] == ["poet:latest"]
+    library.remove("poet")
+    assert not Path(worn[0].path).exists()
+
+
 @pytest.mark.parametrize(
     ("layers", "reason"),
     [
         ({"params": b"{}"}, "cloud model"),
-        ({"model": b"GGUF", "adapter": b"x"}, "adapter"),
         ({"tensor": b"x"}, "Ollama's own engine"),
         ({"model": [b"GGUF", b"GGUG"]}, "in parts"),
     ],
