@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import tarfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -152,6 +156,47 @@ def test_what_was_broken_off_is_swept_and_what_is_worked_on_is_not(keeper: Keepe
     assert inside(paths) == [".build-source-llama.cpp"]
     assert keeper.prune({}).removed == (".build-source-llama.cpp",)
     assert inside(paths) == []
+
+
+def test_a_compiler_dies_with_who_waits_for_it(tree: Path, home: Path) -> None:
+    """Whatever ends that: nobody is left to end the compiler by hand."""
+    (tree / "CMakeLists.txt").write_text((tree / "CMakeLists.txt").read_text() + "execute_process(COMMAND sleep 987)\n")
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from blazar import store\n"
+        "from blazar.config.paths import Paths\n"
+        "from blazar.engines.install import source\n"
+        "home = Path(sys.argv[1])\n"
+        "paths = Paths(config=home / 'config', data=home / 'data')\n"
+        "rows = store.open(paths.database).builds\n"
+        "tell = lambda what: print(what, flush=True)\n"
+        "source.install(paths, rows, tell, wanted=source.Wanted(sys.argv[2]), index='')\n"
+    )
+    (home / "data").mkdir()
+    waiting = subprocess.Popen([sys.executable, "-c", script, str(home), str(tree)], stdout=subprocess.PIPE, text=True)
+    assert waiting.stdout is not None
+    with waiting:
+        while "looking at this machine" not in waiting.stdout.readline():
+            assert waiting.poll() is None
+        until = time.monotonic() + 60
+        while not _sleepers() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert _sleepers()
+        waiting.kill()
+    until = time.monotonic() + 30
+    while _sleepers() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert _sleepers() == []
+
+
+def _sleepers() -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if path.read_bytes() == b"sleep\x00987\x00":
+                found.append(int(path.parent.name))
+    return found
 
 
 def test_what_is_no_source_is_said(keeper: Keeper, tree: Path, tmp_path: Path, paths: Paths) -> None:

@@ -42,6 +42,7 @@ class Facts(msgspec.Struct, frozen=True):
     capabilities: tuple[str, ...] = ("completion",)
     projector: str = ""
     digest: str = ""
+    overlay: str = ""
 
 
 def model(name: str, path: Path, **facts: Any) -> Model:
@@ -78,8 +79,8 @@ class Files:
     def header(self, model: Model) -> Header:
         return header.read(model.files[0])
 
-    def missing(self, model: Model) -> bool:
-        return not all(Path(file).exists() for file in model.files)
+    def lost(self, model: Model) -> str:
+        return next((file for file in model.files if not Path(file).exists()), "")
 
 
 class SmallMachine:

@@ -1,18 +1,22 @@
-"""A program that takes long and is no engine: pip, cmake. It ends with whoever waits for it."""
+"""A program that takes long and is none of the fleet's: pip, cmake. It ends with whoever waits for it."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 Tell = Callable[[str], None]
 _LOOK_S = 0.2
 _ASK_S = 20
+_LEAVE_S = 5.0
 _LAST_BYTES = 4096
 _LAST_WORDS = 3
 
@@ -22,6 +26,14 @@ class Failed(Exception):
 
     def __init__(self, program: str, code: int, said: str) -> None:
         super().__init__(f"{program} ended with code {code}: {said}")
+
+
+_TIED = Path(__file__).with_name("tied.py")
+
+
+def tied(argv: Sequence[str]) -> list[str]:
+    """The command, so that it ends with this process whatever ends that. It wants a session of its own."""
+    return [sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), *argv]
 
 
 def run(
@@ -37,7 +49,12 @@ def run(
     """
     with tempfile.TemporaryFile("w+b") as words:
         child = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=words, stderr=subprocess.STDOUT, start_new_session=True, env=env
+            tied(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=words,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=env,
         )
         try:
             while (code := child.poll()) is None:
@@ -46,12 +63,22 @@ def run(
                 tell(what if isinstance(what, str) else what(_newest(words)))
         finally:
             if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+                _end(child)
         last = _newest(words)
         if code:
             raise Failed(program, code, " | ".join(last.strip().splitlines()[-_LAST_WORDS:]))
         return last
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """It and all that it started; they may write until they are gone."""
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    until = time.monotonic() + _LEAVE_S
+    with suppress(ProcessLookupError):
+        while time.monotonic() < until:
+            os.killpg(child.pid, 0)
+            time.sleep(_LOOK_S / 20)
 
 
 def said(argv: Sequence[str], *, env: Mapping[str, str]) -> str:

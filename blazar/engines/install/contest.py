@@ -19,6 +19,7 @@ import msgspec
 
 from blazar import hardware
 from blazar.engines.base import Address, Build, Settings
+from blazar.engines.install.child import tied
 from blazar.engines.llamacpp import LlamaCpp
 from blazar.errors import ConfigError
 
@@ -120,7 +121,13 @@ def _running(model: Model, build: Build, alive: Callable[[], None]) -> Iterator[
         plan = adapter.launch(model, build, settings, address=Address(unix=path), secret=secret, scratch=scratch)
         with (scratch / "log").open("wb") as log:
             child = subprocess.Popen(
-                plan.argv, env=dict(plan.env), cwd=plan.cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                tied(plan.argv),
+                env=dict(plan.env),
+                cwd=plan.cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         try:
             side = _Side(build, path, secret)
